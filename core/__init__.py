@@ -1,0 +1,1 @@
+"""What an approval is and what may happen to it."""

@@ -1,0 +1,361 @@
+"""The types an approval is made of: the row, who acted, what was pressed, and the card a person sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Where an approval stands; everything but PENDING is final."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class Outcome(StrEnum):
+    """What became of the call that an approval allowed."""
+
+    NONE = "none"
+    SENDING = "sending"
+    SENT = "sent"
+    NOT_SENT = "not_sent"
+    UNKNOWN = "unknown"
+
+
+class Runtime(StrEnum):
+    """Who consumes the answer: a waiting Temporal child, Placet itself, or the asker over HTTP."""
+
+    TURN = "turn"
+    DRAFT = "draft"
+    EXTERNAL = "external"
+
+
+class Effect(StrEnum):
+    """How far a call reaches, in rising order (design section 6)."""
+
+    READ = "read"
+    WRITE = "write"
+    SEND = "send"
+    MONEY = "money"
+
+    @property
+    def rank(self) -> int:
+        return tuple(Effect).index(self)
+
+
+class Verdict(StrEnum):
+    ALLOW = "allow"
+    DECLINE = "decline"
+
+
+class Permission(StrEnum):
+    ASK = "approvals:ask"
+    ANSWER = "approvals:answer"
+    DELEGATE = "approvals:delegate"
+    VIEW = "approvals:view"
+    ADMIN = "admin"
+
+
+class Kind(StrEnum):
+    """What a message that Placet posted is for."""
+
+    CARD = "card"
+    PROMPT = "prompt"
+    REMINDER = "reminder"
+    FILE = "file"
+    MENU = "menu"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who a platform says acted; a person only once the directory knows this (platform, tenant, id)."""
+
+    platform: str
+    tenant: str
+    id: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody of the directory; `permissions` are the union over the roles held now."""
+
+    id: str
+    name: str
+    permissions: frozenset[Permission] = frozenset()
+    roles: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a message goes; ids are opaque outside their platform. `account` "" means the platform's first bot."""
+
+    platform: str
+    account: str
+    chat: str
+    thread: str = ""
+    reply_to: str = ""
+
+    @property
+    def key(self) -> str:
+        """One string per place, as the messages table holds it (without reply_to)."""
+        return "|".join((self.platform, self.account, self.chat, self.thread))
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that exists on a platform; opaque outside it."""
+
+    platform: str
+    account: str
+    chat: str
+    thread: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """One thing a person did on a platform: a button (verb, token, content_revision) or a typed text.
+
+    `key` is the platform's own event id, unique per platform event; it becomes the decision key.
+    `message` is the message that carries the button, or the one that a text replies to.
+    Exactly one of `verb` (with token and content_revision) and `text` is set.
+    """
+
+    key: str
+    actor: Actor
+    message: Message
+    verb: str = ""
+    token: str = ""
+    content_revision: int = 0
+    text: str | None = None
+
+
+class Tone(StrEnum):
+    """How loudly a reply or a card's status line speaks."""
+
+    QUIET = "quiet"
+    GOOD = "good"
+    BAD = "bad"
+    ALERT = "alert"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the presser alone is told.
+
+    `redraw`: the pressed message no longer shows the row's truth. `ask_note`: open the platform's form for a note.
+    `refused`: the press changed nothing because of who pressed, or what; such presses drain the chat's bucket.
+    """
+
+    text: str
+    tone: Tone = Tone.QUIET
+    redraw: bool = False
+    ask_note: bool = False
+    refused: bool = False
+    approval_id: str = ""
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's answer. `key` dedupes it; `via` is the surface it came through (telegram, cli, http)."""
+
+    verdict: Verdict
+    by: str
+    identity: str
+    via: str
+    at: datetime
+    key: str
+    note: str | None = None
+    by_message: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One labelled line of a card; `code` asks for a fixed-width face, `claim` marks the agent's own word."""
+
+    label: str
+    value: str
+    code: bool = False
+    claim: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A button: its data is `verb.token.n`, which the surface fills in with the message's token."""
+
+    verb: str
+    label: str
+    style: str = ""
+    confirm: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A text file that belongs to a card: what did not fit on it, redacted the same way."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a person is shown: plain text without markup; every surface escapes and cuts it for itself.
+
+    A settled card is the same card without buttons and with `status` set. `content_revision` is what its
+    buttons are bound to. `attachments` must have been attached before Allow works (design section 8).
+    """
+
+    title: str
+    pill: str
+    lines: tuple[Line, ...]
+    body: str
+    claim: str
+    status: str
+    tone: Tone
+    buttons: tuple[Button, ...]
+    attachments: tuple[Attachment, ...]
+    digest: str
+    expiry: str
+    content_revision: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """One row of the approvals table (design section 3).
+
+    Times are UTC with microseconds; ids are UUIDv7 text. `arguments`, `final_arguments`, `presentation`, `run` and
+    `route` are JSON text. `revision` grows with every change, `content_revision` when what would run changes.
+    """
+
+    id: str
+    agent: str
+    tool: str
+    operation: str
+    effect: Effect
+    runtime: Runtime
+    status: Status
+    outcome: Outcome
+    revision: int
+    content_revision: int
+    arguments: str
+    final_arguments: str
+    presentation: str
+    route: str
+    digest: str
+    needed: int
+    created_at: datetime
+    expires_at: datetime
+    run: str | None = None
+    reasoning: str | None = None
+    context: str | None = None
+    on_behalf_of: str | None = None
+    call_id: str | None = None
+    run_id: str | None = None
+    lane: str | None = None
+    generation: int = 1
+    workflow_id: str | None = None
+    first_run_id: str | None = None
+    asked_by: str | None = None
+    idempotency_key: str | None = None
+    idempotency_hash: str | None = None
+    remind_at: datetime | None = None
+    reminded_at: datetime | None = None
+    escalate_at: datetime | None = None
+    decided_at: datetime | None = None
+    decided_by: str | None = None
+    decided_via: str | None = None
+    decision_key: str | None = None
+    note: str | None = None
+    by_message: bool = False
+    claim_token: str | None = None
+    claimed_by: str | None = None
+    claimed_at: datetime | None = None
+    consumed_at: datetime | None = None
+    valid_until: datetime | None = None
+    grace_until: datetime | None = None
+    restore_until: datetime | None = None
+    undeliverable: str | None = None
+    outcome_note: str | None = None
+    outcome_at: datetime | None = None
+    checked_at: datetime | None = None
+    closed_rounds: int = 0
+
+    @property
+    def pending(self) -> bool:
+        return self.status is Status.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """One row of the messages table: a message that Placet posted, or is about to post, for an approval."""
+
+    id: str
+    approval_id: str
+    destination: str
+    kind: Kind
+    person: str
+    token: str
+    platform: str
+    account: str
+    chat: str
+    thread: str
+    message_id: str | None
+    shown_revision: int
+    shown_id: str | None
+    attached_revision: int
+    posted_at: datetime | None
+    failed: str | None = None
+    claim: str | None = None
+    claim_until: datetime | None = None
+
+    @property
+    def message(self) -> Message | None:
+        if self.message_id is None:
+            return None
+        return Message(self.platform, self.account, self.chat, self.thread, self.message_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One action, as it is kept for ever: the audit table is append-only."""
+
+    approval_id: str
+    at: datetime
+    action: str
+    revision: int
+    person: str | None = None
+    identity: str | None = None
+    surface: str | None = None
+    note: str | None = None
+    shown_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent of the directory; `runs` lists the (tool, activity, task_queue) it may have run for it."""
+
+    id: str
+    owner: str
+    mode: str = "outside"
+    runs: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Who is asked, and where; JSON text of this is the row's snapshot. Durations are seconds."""
+
+    ask: tuple[str, ...]
+    at: tuple[str, ...]
+    match: dict[str, str] = field(default_factory=dict)
+    needed: int = 1
+    four_eyes: bool = False
+    timeout_s: int | None = None
+    remind_s: int | None = None

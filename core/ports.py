@@ -1,0 +1,310 @@
+"""The seams between what an approval is and what carries it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from core.approvals import (
+    Actor,
+    Agent,
+    Approval,
+    Attachment,
+    AuditLine,
+    Card,
+    Destination,
+    Kind,
+    Message,
+    Person,
+    Posted,
+    Press,
+    Reply,
+    Route,
+    Status,
+)
+
+T = TypeVar("T")
+
+
+class Gone(Exception):
+    """The chat, topic or message no longer exists, or the bot may no longer write there."""
+
+
+class Moved(Exception):
+    """The chat has a new id, `to`."""
+
+    def __init__(self, to: str) -> None:
+        super().__init__(f"the chat moved to {to}")
+        self.to = to
+
+
+class Slow(Exception):
+    """The platform asks to wait `after` seconds before the next call."""
+
+    def __init__(self, after: float) -> None:
+        super().__init__(f"rate limited for {after:g} s")
+        self.after = after
+
+
+class Refused(Exception):
+    """The platform will never take this; `why` is for an operator and carries no content."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class Unavailable(Exception):
+    """A service that the caller needs cannot be reached now; nothing was decided by this."""
+
+
+class Clock(Protocol):
+    """The one source of time."""
+
+    def now(self) -> datetime:
+        """The time now, UTC and aware, to the microsecond."""
+        ...
+
+
+class Surface(Protocol):
+    """A chat platform. Raises Gone, Moved, Slow, Refused or Unavailable; anything else is a bug."""
+
+    name: str
+
+    async def post(self, destination: Destination, card: Card, *, token: str) -> Message: ...
+
+    async def redraw(self, message: Message, card: Card) -> None: ...
+
+    async def attach(self, message: Message, file: Attachment) -> Message: ...
+
+    async def listen(self, on_press: Callable[[Press], Awaitable[Reply]]) -> None: ...
+
+
+class Prompting(Protocol):
+    """A surface that asks for a note with a message of its own, to which the person replies."""
+
+    async def prompt(self, message: Message, actor: Actor, text: str) -> Message: ...
+
+
+class Saying(Protocol):
+    """A surface that can put a plain word under a message: a reminder, or a notice."""
+
+    async def say(self, message: Message, text: str) -> Message: ...
+
+
+class Ledger(Protocol):
+    """The statements of one transaction: synchronous, valid only inside the `work` that was given to a Store."""
+
+    def approval(self, approval_id: str) -> Approval | None: ...
+
+    def approval_of_run(self, workflow_id: str, first_run_id: str) -> Approval | None: ...
+
+    def approval_of_key(self, asked_by: str, idempotency_key: str) -> Approval | None: ...
+
+    def approvals(
+        self, *, status: Status | None = None, agent: str | None = None, limit: int = 100
+    ) -> Sequence[Approval]:
+        """Newest first."""
+        ...
+
+    def insert(self, approval: Approval) -> bool:
+        """False when a unique key (id, workflow and first run, asker and idempotency key) exists already."""
+        ...
+
+    def change(self, approval: Approval, **columns: Any) -> Approval | None:
+        """Compare-and-swap on `approval.revision`: the changed row with its revision one higher, or None when lost."""
+        ...
+
+    def note_check(self, approval_id: str, at: datetime, closed_rounds: int) -> None:
+        """Store when the sweep last asked after the row's workflow; not a change of the row, no new revision."""
+        ...
+
+    def expiring(self, now: datetime, limit: int) -> Sequence[Approval]:
+        """Pending rows whose expires_at has passed."""
+        ...
+
+    def unconsumed(self, decided_before: datetime, limit: int) -> Sequence[Approval]:
+        """Final rows of runtime turn or draft that nobody has consumed, decided before the instant."""
+        ...
+
+    def overdue(self, now: datetime, limit: int) -> Sequence[Approval]:
+        """Rows `sending` and claimed before `now`; and external rows approved, unclaimed, past valid_until."""
+        ...
+
+    def unsettled(self, limit: int) -> Sequence[Approval]:
+        """Turn rows that are pending, or final and unconsumed, or sending; least recently checked first."""
+        ...
+
+    def unstarted(self, created_before: datetime, limit: int) -> Sequence[Approval]:
+        """Pending draft and external rows created before the instant whose workflow may be missing."""
+        ...
+
+    def vote(self, approval_id: str, person: str, content_revision: int, verdict: str, at: datetime) -> None:
+        """One vote per approval, person and content revision; a later one replaces it."""
+        ...
+
+    def audit(self, line: AuditLine) -> None: ...
+
+    def audit_of(self, approval_id: str) -> Sequence[AuditLine]: ...
+
+    def show(self, text: str, at: datetime) -> str:
+        """Keep a text that was shown; answers its id, the same for the same text."""
+        ...
+
+    def posted_of_token(self, token: str) -> tuple[Posted, Approval] | None: ...
+
+    def posted_at(self, message: Message) -> tuple[Posted, Approval] | None: ...
+
+    def posted(self, posted_id: str) -> Posted | None: ...
+
+    def posted_for(self, approval_id: str, kind: Kind | None = None) -> Sequence[Posted]: ...
+
+    def stale_cards(self, now: datetime, limit: int) -> Sequence[Posted]:
+        """Posted cards whose shown_revision is not the row's revision and that nobody holds a redraw claim on."""
+        ...
+
+    def reserve(self, posted: Posted, now: datetime) -> Posted | None:
+        """Insert the message row, or take over the claim of the existing unposted one when it ran out.
+
+        Answers the row as it stands, claim included, when this caller may post; None when another holds it or it
+        was posted.
+        """
+        ...
+
+    def mark(self, posted_id: str, *, claim: str | None = None, **columns: Any) -> bool:
+        """Change columns of a message row; with `claim`, only while that claim is held. False when it was not."""
+        ...
+
+    def take_redraw(self, posted_id: str, claim: str, now: datetime, until: datetime) -> Posted | None:
+        """Take the redraw claim when it is free or ran out; the row, or None."""
+        ...
+
+    def moved_to(self, platform: str, account: str, chat: str) -> str:
+        """The chat's present id: itself, unless it migrated."""
+        ...
+
+    def move(self, platform: str, account: str, chat: str, to: str) -> None:
+        """Remember that a chat migrated, and re-key the messages in it."""
+        ...
+
+    def person(self, person_id: str) -> Person | None: ...
+
+    def person_of(self, actor: Actor) -> Person | None: ...
+
+    def people(self) -> Sequence[Person]:
+        """Everybody, with roles and permissions."""
+        ...
+
+    def identities(self, person_id: str) -> Sequence[Actor]: ...
+
+    def agent(self, agent_id: str) -> Agent | None: ...
+
+    def agents(self) -> Sequence[Agent]: ...
+
+    def routes(self) -> Sequence[Route]:
+        """In order; the first match wins."""
+        ...
+
+    def directory(self) -> Mapping[str, Any]:
+        """The applied directory, in the shape of the directory file."""
+        ...
+
+    def replace_directory(self, directory: Mapping[str, Any]) -> None:
+        """Put the directory (the shape of the directory file, checked) in the place of the applied one.
+
+        Identities that people linked from chat stay unless the file gives that platform's identity itself.
+        """
+        ...
+
+    def add_pairing(self, code_hash: str, person: str, issued_by: str, expires_at: datetime) -> None: ...
+
+    def take_pairing(self, code_hash: str, now: datetime) -> str | None:
+        """Use a link code up: the person's id, or None when it is unknown, used or out of date."""
+        ...
+
+    def add_identity(self, person_id: str, actor: Actor) -> bool:
+        """False when that identity is somebody's already."""
+        ...
+
+    def add_token(self, token_hash: str, kind: str, subject: str, at: datetime) -> str:
+        """Store a bearer token of an agent or a person; `kind` is agent or person. Answers the token's id."""
+        ...
+
+    def token(self, token_hash: str) -> tuple[str, str, str] | None:
+        """(id, kind, subject) of a bearer token."""
+        ...
+
+    def take_lease(self, name: str, holder: str, now: datetime, until: datetime) -> bool: ...
+
+    def drop_lease(self, name: str, holder: str) -> None: ...
+
+    def waiting(self) -> tuple[int, datetime | None]:
+        """How many rows are pending, and when the oldest of them was created."""
+        ...
+
+
+class Store(Protocol):
+    """The database. Raises Unavailable when it cannot be reached; then nothing was committed, or it will be found."""
+
+    async def write(self, work: Callable[[Ledger], T]) -> T:
+        """Run `work` in one read-write transaction and commit it; an exception rolls it back."""
+        ...
+
+    async def read(self, work: Callable[[Ledger], T]) -> T:
+        """Run `work`, which only reads, over one consistent snapshot or the latest commit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What the gate says of a press. `answer`: given before to this press. `wait_s`: over the person's rate."""
+
+    answer: Reply | None = None
+    wait_s: int = 0
+    chat_empty: bool = False
+
+
+class Gate(Protocol):
+    """Dedupe and rate limits in front of the door (design section 4, step 2). Never raises: it lets through."""
+
+    async def admit(self, press: Press) -> Admission: ...
+
+    async def settle(self, press: Press, reply: Reply) -> None:
+        """After the reply: store it for duplicates; a refused press takes from the chat's bucket."""
+        ...
+
+
+class Bell(Protocol):
+    """Wakes what waits in Temporal. Never raises; each call is bounded to 1 s and a failure is logged."""
+
+    async def ring(self, approval: Approval) -> None:
+        """The signal `nudge`, without data, to the row's workflow; claimed rows are skipped."""
+        ...
+
+    async def start(self, approval: Approval) -> None:
+        """Start the workflow `approval-<id>` of a row that was asked over HTTP, unless it exists."""
+        ...
+
+
+class Feed(Protocol):
+    """Tells every process that a row changed; a lost word is made up for by the sweep. Never raises."""
+
+    async def publish(self, approval_id: str, revision: int) -> None: ...
+
+    def subscribe(self) -> AsyncIterator[tuple[str, int]]:
+        """Ids and revisions from now on; closes when the iterator is closed."""
+        ...
+
+
+class Meter(Protocol):
+    """Counts what an operator watches; labels never carry ids."""
+
+    def press(self, platform: str, result: str, seconds: float) -> None: ...
+
+    def decision(self, verdict: str, via: str) -> None: ...
+
+    def redraw(self, platform: str, result: str) -> None: ...
+
+    def nudge(self, result: str) -> None: ...

@@ -1,0 +1,1 @@
+"""The life of one approval, and the sweep, on Temporal."""
