@@ -1,0 +1,178 @@
+"""What a caller asks for: the payload of an approval, checked field by field before anything is written."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+
+from core.approvals import Effect, Runtime
+from core.canonical import Unfit, fields_of, value_at
+
+ARGUMENTS_LIMIT = 256 * 1024
+PLACET_QUEUES = frozenset({"placet", "placet-bots"})
+LIFETIME_MIN_S, LIFETIME_DEFAULT_S, LIFETIME_MAX_S = 10, 168 * 3600, 720 * 3600
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Pointer = Annotated[str, StringConstraints(max_length=500, pattern=r"^(/([^~/]|~0|~1)*)*$")]
+_NOTHING = object()
+FORMAT = re.compile(r"^(text|code|date|bytes|money:(/([^~/]|~0|~1)*)+)$")
+
+
+class Invalid(Exception):
+    """An ask that cannot be taken: `field` is the path that is wrong, `problem` says what to do; never the value."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class Run(_Strict):
+    """The caller's own activity that Placet runs after Allow; durations in seconds."""
+
+    activity: Name
+    task_queue: Name
+    start_to_close_s: Annotated[int, Field(ge=1, le=86_400)] = 600
+    schedule_to_start_s: Annotated[int, Field(ge=1, le=86_400)] = 600
+
+    @field_validator("task_queue")
+    @classmethod
+    def not_ours(cls, queue: str) -> str:
+        if queue in PLACET_QUEUES:
+            raise ValueError("this task queue is Placet's own; name the caller's")
+        return queue
+
+
+class Presentation(_Strict):
+    """How the caller would like the call shown; a line is [label, pointer-or-literal, format]."""
+
+    title: Annotated[str, StringConstraints(max_length=150)] | None = None
+    lines: Annotated[list[list[str]], Field(max_length=50)] = []
+    editable: Annotated[list[Pointer], Field(max_length=20)] = []
+    recipient: str | None = None
+    url: str | None = None
+
+    @field_validator("lines")
+    @classmethod
+    def well_formed(cls, lines: list[list[str]]) -> list[list[str]]:
+        for number, line in enumerate(lines):
+            if not 2 <= len(line) <= 3:
+                raise ValueError(f"line {number} must be [label, pointer or literal] or [label, pointer, format]")
+            if len(line[0]) > 80:
+                raise ValueError(f"line {number}: a label has at most 80 characters")
+            if len(line) == 3 and not FORMAT.fullmatch(line[2]):
+                raise ValueError(f"line {number}: the format must be text, code, date, bytes or money:<pointer>")
+            if len(line) == 3 and not line[1].startswith("/"):
+                raise ValueError(f"line {number}: a format needs a pointer such as /amount")
+        return lines
+
+
+class Ask(_Strict):
+    """A call that somebody must allow first (design section 5). `arguments_text` is the JSON text as it came."""
+
+    agent: Name
+    tool: Name
+    arguments: dict[str, Any]
+    operation: Annotated[str, StringConstraints(max_length=200)] = ""
+    presentation: Presentation = Presentation()
+    effect: Effect | None = None
+    reasoning: Annotated[str, StringConstraints(max_length=20_000)] | None = None
+    context: Annotated[str, StringConstraints(max_length=20_000)] | None = None
+    on_behalf_of: Annotated[str, StringConstraints(max_length=200)] | None = None
+    run_id: Annotated[str, StringConstraints(max_length=200)] | None = None
+    lane: Annotated[str, StringConstraints(max_length=200)] | None = None
+    call_id: Annotated[str, StringConstraints(max_length=200)] | None = None
+    timeout_s: Annotated[int, Field(ge=LIFETIME_MIN_S, le=LIFETIME_MAX_S)] | None = None
+    runtime: Runtime | None = None
+    run: Run | None = None
+
+    @field_validator("effect", "runtime", mode="before")
+    @classmethod
+    def by_value(cls, value: Any, info: Any) -> Any:
+        kinds = {"effect": Effect, "runtime": Runtime}
+        if isinstance(value, str):
+            try:
+                return kinds[info.field_name](value)
+            except ValueError:
+                choices = ", ".join(kinds[info.field_name])
+                raise ValueError(f"must be one of {choices}") from None
+        return value
+
+    @model_validator(mode="after")
+    def pointers_resolve(self) -> Ask:
+        for number, line in enumerate(self.presentation.lines):
+            pointers = [line[1]] if line[1].startswith("/") else []
+            if len(line) == 3 and line[2].startswith("money:"):
+                pointers.append(line[2].removeprefix("money:"))
+            for pointer in pointers:
+                if value_at(self.arguments, pointer, _NOTHING) is _NOTHING:
+                    raise ValueError(f"presentation.lines.{number}: {pointer} points at nothing in arguments")
+        for pointer in self.presentation.editable:
+            if not isinstance(value_at(self.arguments, pointer), str | int | float | bool):
+                raise ValueError(f"presentation.editable: {pointer} does not point at a text, number or flag")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A checked ask together with the text of its arguments, exactly as it came."""
+
+    ask: Ask
+    arguments_text: str
+    runtime: Runtime
+
+
+def read_ask(document: bytes | str, *, over: Literal["temporal", "http"]) -> Asked:
+    """Check a payload (a JSON object) whole; raises Invalid with the field's path."""
+    try:
+        fields, texts = fields_of(document)
+    except Unfit as unfit:
+        raise Invalid(unfit.path, unfit.problem) from None
+    arguments_text = texts.get("arguments", "")
+    if len(arguments_text.encode()) > ARGUMENTS_LIMIT:
+        raise Invalid("arguments", f"larger than {ARGUMENTS_LIMIT // 1024} KB; pass a reference instead of the content")
+    try:
+        ask = Ask.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        raise Invalid(_path(first["loc"]), _problem(first["type"], first["msg"], first["loc"])) from None
+    default = Runtime.TURN if over == "temporal" else Runtime.EXTERNAL
+    runtime = ask.runtime or default
+    if runtime is Runtime.TURN and over == "http":
+        raise Invalid("runtime", "turn needs a waiting workflow; over HTTP use external or draft")
+    if runtime is Runtime.EXTERNAL and over == "temporal":
+        raise Invalid("runtime", "external is for HTTP; over Temporal use turn or draft")
+    if runtime is Runtime.DRAFT and ask.run is None:
+        raise Invalid("run", "a draft is sent by Placet, so it must name the activity to run")
+    if runtime is Runtime.EXTERNAL and ask.run is not None:
+        raise Invalid("run", "an external call is run by its asker; leave run out")
+    return Asked(ask, arguments_text, runtime)
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in loc) or "(the whole ask)"
+
+
+def _problem(kind: str, message: str, loc: tuple[int | str, ...]) -> str:
+    if kind == "extra_forbidden":
+        known = ", ".join(Ask.model_fields) if len(loc) == 1 else "the names that the document lists"
+        return f"unknown field; the fields are {known}"
+    if kind == "missing":
+        return "required and missing"
+    return message.removeprefix("Value error, ")
+
+
+def presentation_text(ask: Ask) -> str:
+    return ask.presentation.model_dump_json(exclude_none=True)
+
+
+def run_text(ask: Ask) -> str | None:
+    return None if ask.run is None else json.dumps(ask.run.model_dump(), sort_keys=True)
