@@ -1,0 +1,128 @@
+"""Who is this, who is asked, and who may answer (design section 7)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+
+from core.approvals import Actor, Approval, Destination, Effect, Permission, Person, Route
+from core.ports import Ledger
+
+PAIRING_LIFETIME = timedelta(minutes=15)
+PLACE = re.compile(r"^(?P<platform>[a-z]+)(@(?P<account>[^:]+))?:(?P<chat>[^/]+)(/(?P<thread>.+))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing was done: `code` is stable (HTTP problem codes), `text` is for the person who tried."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place a card goes to; `person` is set where it is that person's private chat."""
+
+    destination: Destination
+    person: str = ""
+
+
+def place_of(text: str) -> Destination | None:
+    """Read `platform[@account]:<chat>[/<thread>]`; None when it is not of that form (`dm` is no place of its own)."""
+    match = PLACE.fullmatch(text)
+    if match is None:
+        return None
+    parts = match.groupdict(default="")
+    return Destination(parts["platform"], parts["account"], parts["chat"], parts["thread"])
+
+
+def route_text(route: Route) -> str:
+    """The row's snapshot of its route, as JSON text."""
+    return json.dumps(asdict(route), sort_keys=True)
+
+
+def route_of(approval: Approval) -> Route:
+    snapshot = json.loads(approval.route)
+    return Route(**{**snapshot, "ask": tuple(snapshot["ask"]), "at": tuple(snapshot["at"])})
+
+
+class Directory:
+    """Answers from the people, roles, agents and routes that are in the database now."""
+
+    def route(self, ledger: Ledger, agent: str, effect: Effect, tool: str) -> Route:
+        """The first route that matches; without one, the owner is asked in private."""
+        call = {"agent": agent, "effect": effect.value, "tool": tool}
+        for route in ledger.routes():
+            if all(call.get(key) == wanted for key, wanted in route.match.items()):
+                return route
+        known = ledger.agent(agent)
+        return Route(ask=(known.owner,) if known else (), at=("dm",))
+
+    def asked(self, ledger: Ledger, route: Route) -> list[Person]:
+        """The people a route asks, roles spelt out as their members are now; in order, each once."""
+        everybody = ledger.people()
+        found: dict[str, Person] = {}
+        for name in route.ask:
+            role = name.removeprefix("role:") if name.startswith("role:") else None
+            for person in everybody:
+                if (role is not None and role in person.roles) or person.id == name:
+                    found[person.id] = person
+        return list(found.values())
+
+    def places(self, ledger: Ledger, route: Route) -> list[Place]:
+        """Where the cards of a route go; `dm` is the private chat of everybody asked who has an identity."""
+        places: dict[str, Place] = {}
+        for text in route.at:
+            if text == "dm":
+                for person in self.asked(ledger, route):
+                    for identity in ledger.identities(person.id):
+                        destination = Destination(identity.platform, "", identity.id)
+                        places.setdefault(destination.key, Place(destination, person.id))
+            elif destination := place_of(text):
+                places.setdefault(destination.key, Place(destination))
+        return list(places.values())
+
+    def may_answer(self, ledger: Ledger, approval: Approval, person: Person) -> str | None:
+        """None when this person may answer; else `not_entitled` (no permission) or `not_asked` (not by this route)."""
+        if Permission.ANSWER not in person.permissions:
+            return "not_entitled"
+        route = route_of(approval)
+        if person.id in route.ask or any(f"role:{role}" in route.ask for role in person.roles):
+            return None
+        return "not_asked"
+
+    def answerers(self, ledger: Ledger, approval: Approval) -> list[Person]:
+        """Everybody who may answer this approval now."""
+        return [p for p in self.asked(ledger, route_of(approval)) if Permission.ANSWER in p.permissions]
+
+    def issue_pairing(self, ledger: Ledger, person_id: str, issued_by: str, now: datetime) -> str | None:
+        """A one-time code of 128 random bits that links an identity to a person; None for an unknown person."""
+        if ledger.person(person_id) is None:
+            return None
+        code = secrets.token_urlsafe(16)
+        ledger.add_pairing(hash_of(code), person_id, issued_by, now + PAIRING_LIFETIME)
+        return code
+
+    def link(self, ledger: Ledger, actor: Actor, code: str, now: datetime) -> tuple[str, Person | None, Sequence[Actor]]:
+        """Use a code up: `linked`, `bad_code` or `already_linked`; the person; the identities the person had before."""
+        if ledger.person_of(actor) is not None:
+            return "already_linked", None, ()
+        person_id = ledger.take_pairing(hash_of(code), now)
+        person = ledger.person(person_id) if person_id else None
+        if person is None:
+            return "bad_code", None, ()
+        before = tuple(ledger.identities(person.id))
+        if not ledger.add_identity(person.id, actor):
+            return "already_linked", None, ()
+        return "linked", person, before
+
+
+def hash_of(secret: str) -> str:
+    """How codes and bearer tokens are stored; they are random, so a plain hash does."""
+    return hashlib.sha256(secret.encode()).hexdigest()
