@@ -97,6 +97,13 @@ class Directory:
             return None
         return "not_asked"
 
+    def runs_unlisted(self, ledger: Ledger, approval: Approval) -> bool:
+        """Whether the call names an activity that the directory does not list for the agent's tool."""
+        if approval.run is None:
+            return False
+        run, agent = json.loads(approval.run), ledger.agent(approval.agent)
+        return agent is None or (approval.tool, run["activity"], run["task_queue"]) not in agent.runs
+
     def answerers(self, ledger: Ledger, approval: Approval) -> list[Person]:
         """Everybody who may answer this approval now."""
         return [p for p in self.asked(ledger, route_of(approval)) if Permission.ANSWER in p.permissions]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from core.approvals import (
     Actor,
@@ -60,6 +60,15 @@ class Unavailable(Exception):
     """A service that the caller needs cannot be reached now; nothing was decided by this."""
 
 
+class BadSetting(Exception):
+    """A setting that cannot be used: `name` as the operator writes it, `problem` says what to do; never the value."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+        self.name = name
+        self.problem = problem
+
+
 class Clock(Protocol):
     """The one source of time."""
 
@@ -75,23 +84,86 @@ class Surface(Protocol):
 
     async def post(self, destination: Destination, card: Card, *, token: str) -> Message: ...
 
-    async def redraw(self, message: Message, card: Card) -> None: ...
+    async def redraw(self, message: Message, card: Card, *, token: str = "") -> None:
+        """Show `card` in the place of what the message shows; a card with buttons needs the message's token."""
+        ...
 
     async def attach(self, message: Message, file: Attachment) -> Message: ...
 
     async def listen(self, on_press: Callable[[Press], Awaitable[Reply]]) -> None: ...
 
+    def fits(self, card: Card) -> bool:
+        """Whether the card is shown whole; where not, its whole text is attached before Allow works."""
+        ...
 
+    async def close(self) -> None:
+        """Let go of the connections; nothing is called after this."""
+        ...
+
+
+@runtime_checkable
 class Prompting(Protocol):
     """A surface that asks for a note with a message of its own, to which the person replies."""
 
     async def prompt(self, message: Message, actor: Actor, text: str) -> Message: ...
 
 
+@runtime_checkable
 class Saying(Protocol):
     """A surface that can put a plain word under a message: a reminder, or a notice."""
 
     async def say(self, message: Message, text: str) -> Message: ...
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A surface that can put a plain word into a chat, unasked: a notice to a person."""
+
+    async def tell(self, destination: Destination, text: str) -> Message: ...
+
+
+class Commands(Protocol):
+    """What people ask of a bot apart from answering a card. Raises Unavailable as a press does."""
+
+    async def link(self, actor: Actor, code: str) -> Reply:
+        """Use up a link code that came in private."""
+        ...
+
+    async def pending(self, actor: Actor) -> Reply:
+        """What waits for this actor's answer."""
+        ...
+
+
+class Chats(Protocol):
+    """Remembers where chats went."""
+
+    async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
+        """A chat has a new id. Raises Unavailable: then it is told again."""
+        ...
+
+
+class Lease(Protocol):
+    """The right to take the events of one bot account; one process holds it at a time (design section 4).
+
+    Asked before every poll, so at least every 30 s: it lasts longer than that.
+    """
+
+    async def held(self) -> bool:
+        """Take or renew it; False while another holds it. Raises Unavailable when that cannot be known."""
+        ...
+
+    async def drop(self) -> None:
+        """Give it back, so that the next process need not wait. Never raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a platform needs besides the door for presses. `leases` makes the lease of a name."""
+
+    commands: Commands
+    chats: Chats
+    leases: Callable[[str], Lease]
 
 
 class Ledger(Protocol):

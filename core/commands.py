@@ -1,0 +1,78 @@
+"""What people ask of a bot apart from answering a card: linking themselves, and what waits for them."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+
+from core.approvals import Actor, Approval, Destination, Message, Person, Press, Reply, Status, Tone
+from core.desk import Desk
+from core.ports import Ledger, Telling
+from core.service import Approvals
+from core.wording import say, time_left
+
+log = logging.getLogger("placet.commands")
+
+LISTED = 10
+
+
+class ChatCommands:
+    """Implements `core.ports.Commands` over the one door and the desk."""
+
+    def __init__(self, approvals: Approvals, desk: Desk) -> None:
+        self.approvals, self.desk = approvals, desk
+
+    async def link(self, actor: Actor, code: str) -> Reply:
+        """Use up a link code; guesses take from the same bucket as presses (design section 7)."""
+        guess = Press(f"link:{secrets.token_hex(8)}", actor, Message(actor.platform, "", actor.id, "", ""), verb="link")
+        admission = await self.approvals.gate.admit(guess)
+        if admission.wait_s:
+            return Reply(say("too_fast", seconds=admission.wait_s), Tone.ALERT, result="too_fast")
+        directory, now = self.approvals.directory, self.approvals.clock.now()
+        result, person, before = await self.approvals.store.write(
+            lambda ledger: directory.link(ledger, actor, code, now)
+        )
+        log.info("link", extra={"platform": actor.platform, "identity": actor.id, "result": result})
+        if person is None:
+            key = "already_linked" if result == "already_linked" else "link_bad_code"
+            return Reply(say(key), Tone.ALERT, refused=True, result=result)
+        for identity in before:
+            await self._tell(identity, say("identity_was_linked", platform=actor.platform, name=actor.name or actor.id))
+        return Reply(say("linked", name=person.name), Tone.GOOD, result=result)
+
+    async def _tell(self, identity: Actor, text: str) -> None:
+        surface = self.desk.surfaces.get(identity.platform)
+        if not isinstance(surface, Telling):
+            return
+        try:
+            await surface.tell(Destination(identity.platform, "", identity.id), text)
+        except Exception as error:
+            # The link stands whether or not the notice arrives.
+            log.warning("notice failed", extra={"platform": identity.platform, "error": type(error).__name__})
+
+    async def pending(self, actor: Actor) -> Reply:
+        """What waits for this person's answer, soonest to expire first."""
+        await self.approvals.expire_due()
+        directory = self.approvals.directory
+
+        def find(ledger: Ledger) -> tuple[Person | None, list[Approval]]:
+            person = ledger.person_of(actor)
+            if person is None:
+                return None, []
+            rows = ledger.approvals(status=Status.PENDING, limit=500)
+            return person, [row for row in rows if directory.may_answer(ledger, row, person) is None]
+
+        person, rows = await self.approvals.store.read(find)
+        if person is None:
+            return Reply(say("not_linked", platform=actor.platform), Tone.ALERT, refused=True, result="not_linked")
+        if not rows:
+            return Reply(say("nothing_waiting"), Tone.QUIET, result="pending")
+        rows.sort(key=lambda row: row.expires_at)
+        now = self.approvals.clock.now()
+        lines = [
+            say("pending_item", agent=row.agent, tool=row.tool, left=time_left(row.expires_at, now), id=row.id)
+            for row in rows[:LISTED]
+        ]
+        if len(rows) > LISTED:
+            lines.append(say("pending_more", count=len(rows) - LISTED))
+        return Reply("\n".join(lines), Tone.QUIET, result="pending")

@@ -1,0 +1,418 @@
+"""Posts cards where people are and redraws them until they show the row's truth."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from core.approvals import Approval, Attachment, Card, Destination, Kind, Message, Posted, Press, Reply
+from core.buttons import new_token
+from core.cards import attachment_of, card_of, text_of
+from core.identifiers import new_id
+from core.ports import Clock, Feed, Gone, Ledger, Meter, Moved, Prompting, Refused, Saying, Slow, Store, Surface
+from core.ports import Unavailable
+from core.redaction import Redaction
+from core.service import Approvals
+from core.wording import say, time_left
+
+log = logging.getLogger("placet.desk")
+
+CLAIM = timedelta(seconds=60)
+AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A row together with the card that shows it now."""
+
+    approval: Approval
+    card: Card
+
+
+class Desk:
+    """Carries cards to the surfaces of this process; holds nothing that the database does not."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        approvals: Approvals,
+        surfaces: Mapping[str, Surface],
+        clock: Clock,
+        meter: Meter,
+        redaction: Redaction,
+    ) -> None:
+        self.store, self.approvals, self.surfaces = store, approvals, surfaces
+        self.clock, self.meter, self.redaction = clock, meter, redaction
+        self._working: set[asyncio.Task[None]] = set()
+        self._redrawing: dict[str, bool] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    # Posting
+
+    async def post(self, approval_id: str, destination: Destination, person: str) -> str:
+        """Post the card of an approval to one place, once: `posted`, `final` (too late to ask) or `failed` (for good).
+
+        Raises Slow or Unavailable when it is to be tried again, also while another caller holds the same post.
+        """
+        surface = self.surfaces.get(destination.platform)
+        if surface is None:
+            await self._could_not(approval_id, say("undeliverable_no_bot", platform=destination.platform))
+            return "failed"
+        claim = secrets.token_urlsafe(12)
+        wanted = self._new_row(approval_id, destination, Kind.CARD, person, claim)
+
+        def reserve(ledger: Ledger) -> tuple[Approval | None, Posted | None]:
+            approval = ledger.approval(approval_id)
+            if approval is None or not approval.pending or approval.expires_at <= self.clock.now():
+                return approval, None
+            return approval, ledger.reserve(wanted, self.clock.now())
+
+        approval, held = await self.store.write(reserve)
+        if approval is None or not approval.pending or approval.expires_at <= self.clock.now():
+            return "final"
+        if held is None:
+            return await self._posted_before(approval, destination, person)
+        drawn = await self.draw(approval_id)
+        if drawn is None or not drawn.approval.pending:
+            await self.store.write(lambda ledger: ledger.mark(held.id, claim=claim, claim_until=self.clock.now()))
+            return "final"
+        try:
+            message = await self._post(surface, destination, drawn.card, held.token)
+        except (Gone, Refused) as error:
+            why = say("undeliverable_gone") if isinstance(error, Gone) else say("undeliverable_refused", why=error.why)
+            await self._give_back(held, claim, why)
+            await self._could_not(approval_id, why)
+            log.warning("post failed", extra={"approval": approval_id, "platform": surface.name, "error": str(error)})
+            return "failed"
+        except Exception as error:
+            await self._give_back(held, claim, say("undeliverable_retrying", platform=surface.name))
+            if not isinstance(error, Slow):
+                await self._could_not(approval_id, say("undeliverable_retrying", platform=surface.name))
+            raise
+        await self._save(held, claim, message, drawn)
+        log.info("posted", extra={"approval": approval_id, "platform": surface.name, "chat": message.chat})
+        await self.approvals.mark_undeliverable(approval_id, None)
+        await self._attach(surface, held.id)
+        self.start_redraw(approval_id)
+        return "posted"
+
+    async def _post(self, surface: Surface, destination: Destination, card: Card, token: str) -> Message:
+        account = destination.account
+        chat = await self.store.read(lambda ledger: ledger.moved_to(surface.name, account, destination.chat))
+        try:
+            return await surface.post(replace(destination, chat=chat), card, token=token)
+        except Moved as moved:
+            to = moved.to
+            await self.moved(surface.name, account, chat, to)
+            return await surface.post(replace(destination, chat=to), card, token=token)
+
+    async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
+        """A chat has a new id: remember it, and re-key the messages in it."""
+        await self.store.write(lambda ledger: ledger.move(platform, account, chat, to))
+        log.info("chat moved", extra={"platform": platform, "chat": chat, "to": to})
+
+    def _new_row(self, approval_id: str, destination: Destination, kind: Kind, person: str, claim: str) -> Posted:
+        now = self.clock.now()
+        return Posted(
+            id=new_id(now), approval_id=approval_id, destination=destination.key, kind=kind, person=person,
+            token=new_token(), platform=destination.platform, account=destination.account, chat=destination.chat,
+            thread=destination.thread, message_id=None, shown_revision=0, shown_id=None, attached_revision=0,
+            posted_at=None, claim=claim, claim_until=now + CLAIM,
+        )  # fmt: skip
+
+    async def _posted_before(self, approval: Approval, destination: Destination, person: str) -> str:
+        """The card is there already, or another caller is at it: finish its file, or come back when the claim ends."""
+        rows = await self.store.read(lambda ledger: ledger.posted_for(approval.id, Kind.CARD))
+        row = next((r for r in rows if r.destination == destination.key and r.person == person), None)
+        if row is None or row.message_id is None:
+            left = (row.claim_until - self.clock.now()).total_seconds() if row and row.claim_until else 1.0
+            raise Slow(max(1.0, left))
+        if row.attached_revision != approval.content_revision:
+            await self._attach(self.surfaces[destination.platform], row.id)
+        return "posted"
+
+    async def _save(self, held: Posted, claim: str, message: Message, drawn: Drawn) -> None:
+        def save(ledger: Ledger) -> bool:
+            now = self.clock.now()
+            shown_id = ledger.show(text_of(drawn.card), now)
+            return ledger.mark(
+                held.id, claim=claim, message_id=message.id, account=message.account, chat=message.chat,
+                thread=message.thread, posted_at=now, shown_revision=drawn.approval.revision, shown_id=shown_id,
+                failed=None, claim_until=now,
+            )  # fmt: skip
+
+        if not await self.store.write(save):
+            # Somebody took the post over meanwhile: this copy is an orphan, redrawn when it is pressed.
+            log.warning("orphan card", extra={"approval": held.approval_id, "platform": message.platform})
+
+    async def _give_back(self, held: Posted, claim: str, why: str) -> None:
+        with suppress(Unavailable):
+            now = self.clock.now()
+            await self.store.write(lambda ledger: ledger.mark(held.id, claim=claim, failed=why, claim_until=now))
+
+    async def _could_not(self, approval_id: str, why: str) -> None:
+        """Mark the row undeliverable unless some card of it stands; a fault never answers."""
+        rows = await self.store.read(lambda ledger: ledger.posted_for(approval_id, Kind.CARD))
+        if not any(row.message_id for row in rows):
+            await self.approvals.mark_undeliverable(approval_id, why)
+
+    async def _attach(self, surface: Surface, posted_id: str) -> None:
+        """Attach what the card could not hold; Allow is refused until it is there (design section 8)."""
+        claim = secrets.token_urlsafe(12)
+        now = self.clock.now()
+        posted = await self.store.write(lambda ledger: ledger.take_redraw(posted_id, claim, now, now + CLAIM))
+        if posted is None:
+            return
+        drawn = await self.draw(posted.approval_id)
+        message = posted.message
+        if drawn is None or message is None or posted.attached_revision == drawn.approval.content_revision:
+            await self._release(posted_id, claim)
+            return
+        try:
+            for file in self._files(surface, drawn):
+                sent = await surface.attach(message, file)
+                await self._note(posted, Kind.FILE, sent, posted.person)
+        except (Gone, Refused) as error:
+            log.warning("attach failed", extra={"approval": posted.approval_id, "error": str(error)})
+            await self.approvals.mark_undeliverable(posted.approval_id, say("undeliverable_file"))
+            await self._release(posted_id, claim)
+            return
+        except Exception:
+            await self._release(posted_id, claim)
+            raise
+        revision = drawn.approval.content_revision
+        await self.store.write(
+            lambda ledger: ledger.mark(posted_id, attached_revision=revision, claim=claim, claim_until=self.clock.now())
+        )
+
+    @staticmethod
+    def _files(surface: Surface, drawn: Drawn) -> tuple[Attachment, ...]:
+        if drawn.card.attachments:
+            return drawn.card.attachments
+        return () if surface.fits(drawn.card) else (attachment_of(drawn.approval.id, drawn.card),)
+
+    async def _note(self, of: Posted, kind: Kind, message: Message, person: str) -> None:
+        """Remember a message that belongs to a card, so that a reply to it counts as one to the card."""
+        row = replace(
+            of, id=new_id(self.clock.now()), kind=kind, person=person, token=new_token(), message_id=message.id,
+            destination=f"{of.destination}|{message.id}", account=message.account, chat=message.chat,
+            thread=message.thread, posted_at=self.clock.now(), claim=None, claim_until=None,
+        )  # fmt: skip
+        await self.store.write(lambda ledger: ledger.reserve(row, self.clock.now()))
+
+    # Redrawing
+
+    async def draw(self, approval_id: str) -> Drawn | None:
+        """The row as it stands, expiry applied, and its card."""
+        approval = await self.approvals.get(approval_id)
+        if approval is None:
+            return None
+
+        def context(ledger: Ledger) -> tuple[dict[str, str], bool]:
+            names = {person.id: person.name for person in ledger.people()}
+            return names, self.approvals.directory.runs_unlisted(ledger, approval)
+
+        names, unlisted = await self.store.read(context)
+        card = card_of(approval, names, self.clock.now(), redaction=self.redaction, unlisted_run=unlisted)
+        return Drawn(approval, card)
+
+    async def redraw(self, posted_id: str) -> None:
+        """Make one message show the row, and again until it does (design section 4); raises nothing of a platform."""
+        claim = secrets.token_urlsafe(12)
+        while True:
+            now = self.clock.now()
+            posted = await self.store.write(lambda ledger: ledger.take_redraw(posted_id, claim, now, now + CLAIM))
+            if posted is None or posted.message is None:
+                return
+            surface = self.surfaces.get(posted.platform)
+            drawn = await self.draw(posted.approval_id)
+            if surface is None or drawn is None or posted.shown_revision == drawn.approval.revision:
+                await self._release(posted_id, claim)
+                return
+            try:
+                await surface.redraw(posted.message, drawn.card, token=posted.token)
+            except Slow as slow:
+                self.meter.redraw(posted.platform, "slow")
+                until = self.clock.now() + timedelta(seconds=slow.after) + CLAIM
+                await self.store.write(lambda ledger: ledger.mark(posted_id, claim=claim, claim_until=until))
+                await asyncio.sleep(slow.after)
+                continue
+            except Moved as moved:
+                await self.moved(posted.platform, posted.account, posted.chat, moved.to)
+                await self._release(posted_id, claim)
+                continue
+            except (Gone, Refused) as error:
+                self.meter.redraw(posted.platform, "gone")
+                log.info("card gone", extra={"approval": posted.approval_id, "platform": posted.platform,
+                                             "error": str(error)})  # fmt: skip
+            except Unavailable:
+                self.meter.redraw(posted.platform, "unavailable")
+                await self._release(posted_id, claim)
+                return
+            else:
+                self.meter.redraw(posted.platform, "drawn")
+            if not await self._shown(posted_id, claim, drawn):
+                return
+
+    async def _shown(self, posted_id: str, claim: str, drawn: Drawn) -> bool:
+        """Store which revision the message shows; False when the claim was lost, so that the next one draws again."""
+
+        def save(ledger: Ledger) -> bool:
+            now = self.clock.now()
+            shown_id = ledger.show(text_of(drawn.card), now)
+            revision = drawn.approval.revision
+            if ledger.mark(posted_id, claim=claim, shown_revision=revision, shown_id=shown_id, claim_until=now):
+                return True
+            ledger.mark(posted_id, shown_revision=0)
+            return False
+
+        return await self.store.write(save)
+
+    async def _release(self, posted_id: str, claim: str) -> None:
+        await self.store.write(lambda ledger: ledger.mark(posted_id, claim=claim, claim_until=self.clock.now()))
+
+    async def redraw_all(self, approval_id: str) -> None:
+        """Redraw every card of an approval that this process has a surface for."""
+        rows = await self.store.read(lambda ledger: ledger.posted_for(approval_id, Kind.CARD))
+        await asyncio.gather(*(self.redraw(row.id) for row in rows if row.platform in self.surfaces))
+
+    async def redraw_stale(self, limit: int = 200) -> int:
+        """Redraw what fell through: cards that show an old revision; how many were taken up."""
+        now = self.clock.now()
+        rows = await self.store.read(lambda ledger: ledger.stale_cards(now, limit))
+        mine = [row for row in rows if row.platform in self.surfaces]
+        for row in mine:
+            self.start_redraw(row.approval_id)
+        return len(mine)
+
+    def start_redraw(self, approval_id: str) -> None:
+        """Redraw in the background; asked again meanwhile, it looks once more when it is done."""
+        if approval_id in self._redrawing:
+            self._redrawing[approval_id] = True
+            return
+        self._redrawing[approval_id] = False
+        self._start(self._keep_redrawing(approval_id))
+
+    async def _keep_redrawing(self, approval_id: str) -> None:
+        try:
+            while True:
+                self._redrawing[approval_id] = False
+                async with self._slots:
+                    with suppress(Unavailable):
+                        await self.redraw_all(approval_id)
+                if not self._redrawing[approval_id]:
+                    return
+        finally:
+            del self._redrawing[approval_id]
+
+    # Listening
+
+    async def listen(self, surface: Surface) -> None:
+        """Take a surface's presses to the door until cancelled."""
+        await surface.listen(self.take)
+
+    async def take(self, press: Press) -> Reply:
+        """One press, to the door and back; the prompt and the redraw follow off its path."""
+        reply = await self.approvals.press(press)
+        if reply.ask_note:
+            self._start(self._prompt(press, reply))
+        if reply.redraw and reply.approval_id:
+            self._start(self._redraw_pressed(press, reply.approval_id))
+        return reply
+
+    async def _prompt(self, press: Press, reply: Reply) -> None:
+        surface = self.surfaces[press.message.platform]
+        if not isinstance(surface, Prompting):
+            return
+        found = await self.store.read(lambda ledger: ledger.posted_of_token(press.token))
+        if found is None:
+            return
+        posted, _ = found
+        try:
+            message = await surface.prompt(press.message, press.actor, reply.text)
+        except (Gone, Refused, Slow, Unavailable) as error:
+            log.warning("prompt failed", extra={"approval": reply.approval_id, "error": type(error).__name__})
+            return
+        await self._note(posted, Kind.PROMPT, message, press.actor.id)
+
+    async def _redraw_pressed(self, press: Press, approval_id: str) -> None:
+        self.start_redraw(approval_id)
+        if not press.token:
+            return
+        found = await self.store.read(lambda ledger: ledger.posted_of_token(press.token))
+        if found is None or found[0].message_id == press.message.id:
+            return
+        # A copy that a crash left behind: nobody else knows of it, so it is redrawn from here.
+        drawn = await self.draw(approval_id)
+        if drawn is not None:
+            with suppress(Gone, Refused, Slow, Unavailable):
+                surface = self.surfaces[press.message.platform]
+                await surface.redraw(press.message, drawn.card, token=press.token)
+
+    async def watch(self, feed: Feed) -> None:
+        """Redraw what other processes changed, until cancelled."""
+        async for approval_id, _ in feed.subscribe():
+            self.start_redraw(approval_id)
+
+    # Reminding
+
+    async def remind(self, approval_id: str) -> None:
+        """Remind, once per place, under every card that stands; raises Slow or Unavailable to be tried again."""
+        drawn = await self.draw(approval_id)
+        if drawn is None or not drawn.approval.pending:
+            return
+        rows = await self.store.read(lambda ledger: ledger.posted_for(approval_id, Kind.CARD))
+        text = say("reminder", left=time_left(drawn.approval.expires_at, self.clock.now()))
+        for row in rows:
+            surface = self.surfaces.get(row.platform)
+            if row.message is not None and isinstance(surface, Saying):
+                await self._remind_at(surface, row, row.message, text)
+        await self.approvals.mark_reminded(approval_id)
+
+    async def _remind_at(self, surface: Saying, card: Posted, message: Message, text: str) -> None:
+        claim = secrets.token_urlsafe(12)
+        place = Destination(card.platform, card.account, card.chat, card.thread)
+        wanted = replace(self._new_row(card.approval_id, place, Kind.REMINDER, card.person, claim),
+                         destination=card.destination)  # fmt: skip
+        held = await self.store.write(lambda ledger: ledger.reserve(wanted, self.clock.now()))
+        if held is None:
+            return
+        try:
+            sent = await surface.say(message, text)
+        except (Gone, Refused, Moved) as error:
+            await self._give_back(held, claim, type(error).__name__)
+            return
+        except (Slow, Unavailable):
+            await self._give_back(held, claim, say("undeliverable_retrying", platform=card.platform))
+            raise
+        await self.store.write(
+            lambda ledger: ledger.mark(held.id, claim=claim, message_id=sent.id, posted_at=self.clock.now())
+        )
+
+    # Work off the path
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._working.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
+            log.log(level, "desk work failed", extra={"error": type(error).__name__},
+                    exc_info=None if isinstance(error, Unavailable) else error)  # fmt: skip
+
+    async def close(self, within: float = 5.0) -> None:
+        """Finish what is at hand, for at most so many seconds; the sweep does the rest."""
+        if self._working:
+            await asyncio.wait(set(self._working), timeout=within)
+        for task in set(self._working):
+            task.cancel()
