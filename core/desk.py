@@ -15,8 +15,21 @@ from core.approvals import Approval, Attachment, Card, Destination, Kind, Messag
 from core.buttons import new_token
 from core.cards import attachment_of, card_of, text_of
 from core.identifiers import new_id
-from core.ports import Clock, Feed, Gone, Ledger, Meter, Moved, Prompting, Refused, Saying, Slow, Store, Surface
-from core.ports import Unavailable
+from core.ports import (
+    Clock,
+    Feed,
+    Gone,
+    Ledger,
+    Meter,
+    Moved,
+    Prompting,
+    Refused,
+    Saying,
+    Slow,
+    Store,
+    Surface,
+    Unavailable,
+)
 from core.redaction import Redaction
 from core.service import Approvals
 from core.wording import say, time_left
@@ -166,8 +179,7 @@ class Desk:
     async def _attach(self, surface: Surface, posted_id: str) -> None:
         """Attach what the card could not hold; Allow is refused until it is there (design section 8)."""
         claim = secrets.token_urlsafe(12)
-        now = self.clock.now()
-        posted = await self.store.write(lambda ledger: ledger.take_redraw(posted_id, claim, now, now + CLAIM))
+        posted = await self.store.write(lambda ledger: self._take(ledger, posted_id, claim))
         if posted is None:
             return
         drawn = await self.draw(posted.approval_id)
@@ -227,51 +239,67 @@ class Desk:
         """Make one message show the row, and again until it does (design section 4); raises nothing of a platform."""
         claim = secrets.token_urlsafe(12)
         while True:
-            now = self.clock.now()
-            posted = await self.store.write(lambda ledger: ledger.take_redraw(posted_id, claim, now, now + CLAIM))
+            posted = await self.store.write(lambda ledger: self._take(ledger, posted_id, claim))
             if posted is None or posted.message is None:
                 return
             surface = self.surfaces.get(posted.platform)
             drawn = await self.draw(posted.approval_id)
-            if surface is None or drawn is None or posted.shown_revision == drawn.approval.revision:
+            if surface is None or drawn is None:
                 await self._release(posted_id, claim)
                 return
-            try:
-                await surface.redraw(posted.message, drawn.card, token=posted.token)
-            except Slow as slow:
-                self.meter.redraw(posted.platform, "slow")
-                until = self.clock.now() + timedelta(seconds=slow.after) + CLAIM
-                await self.store.write(lambda ledger: ledger.mark(posted_id, claim=claim, claim_until=until))
-                await asyncio.sleep(slow.after)
-                continue
-            except Moved as moved:
-                await self.moved(posted.platform, posted.account, posted.chat, moved.to)
-                await self._release(posted_id, claim)
-                continue
-            except (Gone, Refused) as error:
-                self.meter.redraw(posted.platform, "gone")
-                log.info("card gone", extra={"approval": posted.approval_id, "platform": posted.platform,
-                                             "error": str(error)})  # fmt: skip
-            except Unavailable:
-                self.meter.redraw(posted.platform, "unavailable")
-                await self._release(posted_id, claim)
+            if posted.shown_revision != drawn.approval.revision and not await self._redraw(
+                surface, posted, posted.message, drawn, claim
+            ):
                 return
-            else:
-                self.meter.redraw(posted.platform, "drawn")
-            if not await self._shown(posted_id, claim, drawn):
+            if await self._shown(posted_id, claim, drawn):
                 return
 
+    async def _redraw(self, surface: Surface, posted: Posted, message: Message, drawn: Drawn, claim: str) -> bool:
+        """Edit the message; False when it is left to the sweep."""
+        try:
+            await surface.redraw(message, drawn.card, token=posted.token)
+        except Slow as slow:
+            self.meter.redraw(posted.platform, "slow")
+            after = slow.after
+            if await self.store.write(lambda ledger: self._take(ledger, posted.id, claim, after)) is None:
+                return False
+            await asyncio.sleep(after)
+            return await self._redraw(surface, posted, message, await self.draw(drawn.approval.id) or drawn, claim)
+        except Moved as moved:
+            await self.moved(posted.platform, posted.account, posted.chat, moved.to)
+            return await self._redraw(surface, posted, replace(message, chat=moved.to), drawn, claim)
+        except (Gone, Refused) as error:
+            self.meter.redraw(posted.platform, "gone")
+            log.info("card gone", extra={"approval": posted.approval_id, "platform": posted.platform,
+                                         "error": str(error)})  # fmt: skip
+        except Unavailable:
+            self.meter.redraw(posted.platform, "unavailable")
+            await self._release(posted.id, claim)
+            return False
+        else:
+            self.meter.redraw(posted.platform, "drawn")
+        return True
+
+    def _take(self, ledger: Ledger, posted_id: str, claim: str, longer: float = 0.0) -> Posted | None:
+        now = self.clock.now()
+        return ledger.take_redraw(posted_id, claim, now, now + CLAIM + timedelta(seconds=longer))
+
     async def _shown(self, posted_id: str, claim: str, drawn: Drawn) -> bool:
-        """Store which revision the message shows; False when the claim was lost, so that the next one draws again."""
+        """Store which revision the message shows and let the claim go; True when that is the row's revision still.
+
+        Found lost, the claim's message is marked as never drawn, so that the next one draws it again: whichever edit
+        came last, the truth comes after it.
+        """
 
         def save(ledger: Ledger) -> bool:
             now = self.clock.now()
             shown_id = ledger.show(text_of(drawn.card), now)
             revision = drawn.approval.revision
-            if ledger.mark(posted_id, claim=claim, shown_revision=revision, shown_id=shown_id, claim_until=now):
+            if not ledger.mark(posted_id, claim=claim, shown_revision=revision, shown_id=shown_id, claim_until=now):
+                ledger.mark(posted_id, shown_revision=0)
                 return True
-            ledger.mark(posted_id, shown_revision=0)
-            return False
+            approval = ledger.approval(drawn.approval.id)
+            return approval is None or approval.revision == revision
 
         return await self.store.write(save)
 

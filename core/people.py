@@ -84,8 +84,8 @@ class Directory:
                     for identity in ledger.identities(person.id):
                         destination = Destination(identity.platform, "", identity.id)
                         places.setdefault(destination.key, Place(destination, person.id))
-            elif destination := place_of(text):
-                places.setdefault(destination.key, Place(destination))
+            elif (place := place_of(text)) is not None:
+                places.setdefault(place.key, Place(place))
         return list(places.values())
 
     def may_answer(self, ledger: Ledger, approval: Approval, person: Person) -> str | None:
@@ -116,7 +116,9 @@ class Directory:
         ledger.add_pairing(hash_of(code), person_id, issued_by, now + PAIRING_LIFETIME)
         return code
 
-    def link(self, ledger: Ledger, actor: Actor, code: str, now: datetime) -> tuple[str, Person | None, Sequence[Actor]]:
+    def link(
+        self, ledger: Ledger, actor: Actor, code: str, now: datetime
+    ) -> tuple[str, Person | None, Sequence[Actor]]:
         """Use a code up: `linked`, `bad_code` or `already_linked`; the person; the identities the person had before."""
         if ledger.person_of(actor) is not None:
             return "already_linked", None, ()

@@ -42,6 +42,7 @@ EXTERNAL_VALID = timedelta(hours=1)
 SENDING_GRACE = timedelta(minutes=30)
 NUDGE_AFTER = timedelta(seconds=5)
 NOTE_LIMIT = 4000
+VERBS = frozenset(Verb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,10 @@ class Approvals:
         return reply
 
     def _press(self, ledger: Ledger, press: Press) -> tuple[Reply, Approval | None]:
-        found = ledger.posted_of_token(press.token) if press.verb else ledger.posted_at(press.message)
+        if press.text is not None:
+            found = ledger.posted_at(press.message)
+        else:
+            found = ledger.posted_of_token(press.token) if press.verb in VERBS else None
         if found is None:
             return Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"), None
         posted, approval = found
@@ -264,7 +268,7 @@ class Approvals:
             return None
         if press.content_revision != approval.content_revision:
             return replace(self._said(approval, "changed_look_again", Tone.ALERT), redraw=True)
-        if press.verb == Verb.NOTE:
+        if press.verb == Verb.DECLINE_WITH_NOTE:
             return replace(self._said(approval, "note_prompt", Tone.QUIET, agent=approval.agent), ask_note=True)
         if verdict is Verdict.ALLOW and posted.attached_revision != approval.content_revision:
             return self._said(approval, "still_attaching", Tone.ALERT)
