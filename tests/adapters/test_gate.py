@@ -142,9 +142,9 @@ async def test_one_event_64_times_at_once_is_charged_once(valkey_url: str) -> No
 
 async def test_admit_is_one_round_trip(gate: RedisGate, valkey_url: str) -> None:
     await gate.admit(press())
-    async with Redis.from_url(valkey_url) as redis:
+    async with Redis.from_url(valkey_url) as watching, Redis.from_url(valkey_url) as redis:
         await redis.ping()
-        async with redis.monitor() as monitor:
+        async with watching.monitor() as monitor:
             await gate.admit(press())
             await redis.echo("end")
             sent = []
