@@ -1,0 +1,446 @@
+"""Reads placet.yaml (design section 7): checked whole, every refusal with its line; and says what applying it changes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from core.approvals import Effect, Permission
+from core.asks import LIFETIME_MAX_S, LIFETIME_MIN_S, PLACET_QUEUES
+from core.people import place_of
+
+SIZE_LIMIT = 1024 * 1024
+# Aliases make a small file large: this bounds what is read, however often a part of it is repeated.
+READ_LIMIT = 100_000
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
+WHOLE = re.compile(r"[1-9][0-9]{0,18}")
+CHAT = re.compile(r"-?[1-9][0-9]{0,18}")
+BOT = re.compile(r"[A-Za-z0-9_]{1,64}")
+SLACK_PERSON = re.compile(r"[A-Z0-9]{2,32}/[A-Z0-9]{2,32}")
+DURATION = re.compile(r"([0-9]{1,9})([smhd])")
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+T = TypeVar("T")
+
+MODES_TO_COME = ("everything", "money_only")
+
+
+class DirectoryError(Exception):
+    """The file cannot be applied: `line` counts from 1, `problem` says what is wrong there and what would be right."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(f"line {line}: {problem}")
+        self.line = line
+        self.problem = problem
+
+
+def read_directory(text: str) -> dict[str, Any]:
+    """The directory that `text` (YAML 1.2) declares, every reference checked. Raises DirectoryError.
+
+    `{"people": {id: {"name", "identities": {platform: id text}}}, "roles": {id: [permission]}, "members": {role:
+    [person]}, "agents": {id: {"owner", "mode", "runs": [{"tool", "activity", "task_queue"}]}}, "routes": [{"match",
+    "ask", "at", "needed", "four_eyes", "timeout_s", "remind_s"}]}`; durations are seconds or None.
+    """
+    return _File().read(_root(text))
+
+
+def _root(text: str) -> Node:
+    if len(text) > SIZE_LIMIT:
+        raise DirectoryError(1, f"the file is larger than {SIZE_LIMIT // 1024} KB")
+    try:
+        root: Node | None = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise DirectoryError(mark.line + 1 if mark else 1, f"is no valid YAML: {error.problem}") from None
+    except RecursionError:
+        raise DirectoryError(1, "is nested too deep") from None
+    except Exception as error:
+        # The parser lets through whatever trips it (OverflowError on a character's number, ReaderError and others).
+        raise DirectoryError(1, f"is no valid YAML ({type(error).__name__})") from None
+    if root is None:
+        raise DirectoryError(1, "the file is empty; to remove everybody, say so with `people: {}`")
+    return root
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A key of the file and what stands behind it."""
+
+    key: str
+    line: int
+    value: Node
+
+
+@dataclass(slots=True)
+class _File:
+    """One reading of the file: what was declared so far, for the references that come after."""
+
+    left: int = READ_LIMIT
+    people: dict[str, dict[str, Any]] = field(default_factory=dict)
+    roles: dict[str, list[str]] = field(default_factory=dict)
+    members: dict[str, list[str]] = field(default_factory=dict)
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    identities: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+
+    def read(self, root: Node) -> dict[str, Any]:
+        # In this order whatever the file's own, so that every name is known before it is referred to.
+        sections = self._fields(root, "the file", ("people", "roles", "members", "agents", "routes"))
+        self._each(sections, "people", "person", self._person, self.people)
+        self._each(sections, "roles", "role", self._permissions, self.roles)
+        self._each(sections, "members", "role", self._members, self.members)
+        self._each(sections, "agents", "agent", self._agent, self.agents)
+        routes = sections.get("routes")
+        return {
+            "people": self.people,
+            "roles": self.roles,
+            "members": self.members,
+            "agents": self.agents,
+            "routes": [self._route(node) for node in self._items(routes.value, "routes")] if routes else [],
+        }
+
+    def _each(
+        self, sections: Mapping[str, _Entry], name: str, what: str, read: Callable[[_Entry], T], into: dict[str, T]
+    ) -> None:
+        if name in sections:
+            for entry in self._entries(sections[name].value, name):
+                pattern = TEXT if what == "agent" else NAME
+                if not pattern.fullmatch(entry.key):
+                    refuse(entry.line, f"{shown(entry.key)} is no name of a {what}: use letters, digits, '.', '_', '-'")
+                into[entry.key] = read(entry)
+
+    # The sections
+
+    def _person(self, entry: _Entry) -> dict[str, Any]:
+        fields = self._fields(entry.value, f"person {entry.key}", ("name", "identities"))
+        identities = {}
+        if "identities" in fields:
+            for identity in self._entries(fields["identities"].value, "identities"):
+                identities[identity.key] = self._identity(entry.key, identity)
+        name = self._text(fields["name"].value, "name") if "name" in fields else entry.key
+        return {"name": name, "identities": identities}
+
+    def _identity(self, person: str, entry: _Entry) -> str:
+        known = {
+            "telegram": (WHOLE, "a positive whole number: the user's id, not the @name"),
+            "slack": (SLACK_PERSON, "<team>/<user>, such as T01/U01"),
+            "discord": (WHOLE, "a positive whole number: the user's id"),
+        }
+        if entry.key not in known:
+            unknown(entry.line, entry.key, "platform", known)
+        pattern, right = known[entry.key]
+        text = self._scalar(entry.value, f"identity {entry.key}", "str", "int")
+        if not pattern.fullmatch(text):
+            refuse(line_of(entry.value), f"the {entry.key} identity of {person} must be {right}")
+        holder, line = self.identities.setdefault((entry.key, text), (person, entry.line))
+        if holder != person:
+            refuse(entry.line, f"this {entry.key} identity is already {holder}'s, on line {line}")
+        return text
+
+    def _permissions(self, entry: _Entry) -> list[str]:
+        return self._names(entry.value, f"role {entry.key}", "permission", tuple(Permission))
+
+    def _members(self, entry: _Entry) -> list[str]:
+        if entry.key not in self.roles:
+            unknown(entry.line, entry.key, "role", self.roles)
+        return self._names(entry.value, f"members of {entry.key}", "person", self.people)
+
+    def _agent(self, entry: _Entry) -> dict[str, Any]:
+        what = f"agent {entry.key}"
+        fields = self._fields(entry.value, what, ("owner", "mode", "runs"))
+        if "owner" not in fields:
+            refuse(entry.line, f"{what} needs an owner")
+        owner = self._text(fields["owner"].value, "owner")
+        if owner not in self.people:
+            unknown(line_of(fields["owner"].value), owner, "person", self.people)
+        if "mode" in fields:
+            self._mode(fields["mode"].value)
+        runs = [self._run(node) for node in self._items(fields["runs"].value, "runs")] if "runs" in fields else []
+        return {"owner": owner, "mode": "outside", "runs": runs}
+
+    def _mode(self, node: Node) -> None:
+        mode = self._text(node, "mode")
+        if mode in MODES_TO_COME:
+            refuse(line_of(node), f"the mode {mode} is not built yet; only outside is")
+        if mode != "outside":
+            unknown(line_of(node), mode, "mode", ("outside",))
+
+    def _run(self, node: Node) -> dict[str, str]:
+        fields = self._fields(node, "a run", ("tool", "activity", "task_queue"))
+        for name in ("tool", "activity", "task_queue"):
+            if name not in fields:
+                refuse(line_of(node), f"a run needs {name}")
+        if (queue := self._text(fields["task_queue"].value, "task_queue")) in PLACET_QUEUES:
+            refuse(line_of(fields["task_queue"].value), f"the task queue {queue} is Placet's own; name the caller's")
+        return {name: self._text(entry.value, name) for name, entry in fields.items()}
+
+    def _route(self, node: Node) -> dict[str, Any]:
+        known = ("match", "ask", "at", "needed", "four_eyes", "timeout", "remind", "escalate")
+        fields = self._fields(node, "a route", known)
+        for name in ("ask", "at"):
+            if name not in fields:
+                refuse(line_of(node), f"a route needs {name}")
+        if "escalate" in fields:
+            refuse(fields["escalate"].line, "escalate is not built yet")
+        if "four_eyes" in fields and self._flag(fields["four_eyes"].value, "four_eyes"):
+            refuse(fields["four_eyes"].line, "four_eyes is not built yet; leave it out or say false")
+        ask = self._names(
+            fields["ask"].value, "ask", "person or role", {*self.people, *map("role:{}".format, self.roles)}
+        )
+        needed = self._needed(fields["needed"].value) if "needed" in fields else 1
+        entitled = {person for person in self._asked(ask) if self._may_answer(person)}
+        if len(entitled) < needed:
+            refuse(fields["ask"].line, f"nobody of {', '.join(ask)} holds approvals:answer, so nobody could decide")
+        timeout = self._duration(fields.get("timeout"))
+        remind = self._duration(fields.get("remind"))
+        if timeout is not None and remind is not None and remind >= timeout:
+            refuse(fields["remind"].line, "remind counts back from the expiry and must be shorter than timeout")
+        return {
+            "match": self._match(fields["match"].value) if "match" in fields else {},
+            "ask": ask,
+            "at": self._places(fields["at"].value),
+            "needed": needed,
+            "four_eyes": False,
+            "timeout_s": timeout,
+            "remind_s": remind,
+        }
+
+    def _match(self, node: Node) -> dict[str, str]:
+        fields = self._fields(node, "match", ("agent", "effect", "tool"))
+        known: dict[str, Collection[str]] = {"agent": self.agents, "effect": tuple(Effect)}
+        match = {}
+        for name, entry in fields.items():
+            match[name] = self._text(entry.value, name)
+            if name in known and match[name] not in known[name]:
+                unknown(line_of(entry.value), match[name], name, known[name])
+        return match
+
+    def _needed(self, node: Node) -> int:
+        text = self._scalar(node, "needed", "int")
+        if not WHOLE.fullmatch(text):
+            refuse(line_of(node), "needed must be a whole number from 1")
+        if text != "1":
+            refuse(line_of(node), "needed above 1 is not built yet")
+        return 1
+
+    def _asked(self, ask: Iterable[str]) -> Iterator[str]:
+        for name in ask:
+            yield from self.members.get(name.removeprefix("role:"), ()) if name.startswith("role:") else (name,)
+
+    def _may_answer(self, person: str) -> bool:
+        return any(Permission.ANSWER in self.roles[role] for role, people in self.members.items() if person in people)
+
+    def _places(self, node: Node) -> list[str]:
+        places: list[str] = []
+        for item in self._items(node, "at", least=1):
+            place, line = self._text(item, "a place"), line_of(item)
+            platform = place.partition(":")[0].partition("@")[0]
+            if platform in ("slack", "discord"):
+                refuse(line, f"places on {platform.capitalize()} are not built yet; use telegram or dm")
+            if place != "dm" and not _on_telegram(place):
+                form = "dm or telegram[@bot]:<chat>[/<topic>], the chat as its number, such as telegram:-1001234/31"
+                refuse(line, f"{shown(place)} is no place: write {form}")
+            if place in places:
+                refuse(line, f"the place {place} is there twice")
+            places.append(place)
+        return places
+
+    def _duration(self, entry: _Entry | None) -> int | None:
+        if entry is None:
+            return None
+        match = DURATION.fullmatch(self._scalar(entry.value, entry.key, "str", "int"))
+        if match is None:
+            refuse(line_of(entry.value), f"{entry.key} must be a number with s, m, h or d, such as 90m or 24h")
+        seconds = int(match[1]) * SECONDS[match[2]]
+        if not LIFETIME_MIN_S <= seconds <= LIFETIME_MAX_S:
+            refuse(line_of(entry.value), f"{entry.key} must be from 10s to 720h")
+        return seconds
+
+    # What YAML gives, checked. Nothing at all (`routes:` alone) is an empty mapping or list.
+
+    def _count(self, node: Node) -> None:
+        self.left -= 1
+        if self.left < 0:
+            refuse(line_of(node), "the file repeats too much through aliases")
+
+    def _entries(self, node: Node, what: str) -> Iterator[_Entry]:
+        if is_nothing(node):
+            return
+        if not isinstance(node, MappingNode):
+            refuse(line_of(node), f"{what} must be a mapping (name: value)")
+        seen: dict[str, int] = {}
+        for key_node, value in node.value:
+            self._count(key_node)
+            key, line = self._scalar(key_node, f"a key of {what}", "str", "int"), line_of(key_node)
+            if key in seen:
+                refuse(line, f"{shown(key)} is there twice in {what}; first on line {seen[key]}")
+            seen[key] = line
+            yield _Entry(key, line, value)
+
+    def _fields(self, node: Node, what: str, known: Collection[str]) -> dict[str, _Entry]:
+        fields = {}
+        for entry in self._entries(node, what):
+            if entry.key not in known:
+                unknown(entry.line, entry.key, f"key of {what}", known)
+            fields[entry.key] = entry
+        return fields
+
+    def _items(self, node: Node, what: str, least: int = 0) -> Iterator[Node]:
+        if not is_nothing(node) and not isinstance(node, SequenceNode):
+            refuse(line_of(node), f"{what} must be a list")
+        if is_nothing(node) or not node.value:
+            if least:
+                refuse(line_of(node), f"{what} must name at least one")
+            return
+        for item in node.value:
+            self._count(item)
+            yield item
+
+    def _names(self, node: Node, what: str, kind: str, known: Collection[str]) -> list[str]:
+        names: list[str] = []
+        for item in self._items(node, what, least=1 if what == "ask" else 0):
+            name = self._text(item, f"a {kind}")
+            if name not in known:
+                unknown(line_of(item), name, kind, known)
+            if name in names:
+                refuse(line_of(item), f"{name} is there twice in {what}")
+            names.append(name)
+        return names
+
+    def _text(self, node: Node, what: str) -> str:
+        text = self._scalar(node, what, "str")
+        if not TEXT.fullmatch(text):
+            refuse(line_of(node), f"{what} must be one line of 1 to 200 characters")
+        return text
+
+    def _flag(self, node: Node, what: str) -> bool:
+        return self._scalar(node, what, "bool").lower() == "true"
+
+    def _scalar(self, node: Node, what: str, *kinds: str) -> str:
+        kind = str(node.tag).removeprefix("tag:yaml.org,2002:")
+        if isinstance(node, ScalarNode) and kind in kinds:
+            return str(node.value)
+        if "str" in kinds:
+            quote = f' (write it in quotes: "{node.value}")' if isinstance(node, ScalarNode) and kind != "null" else ""
+            refuse(line_of(node), f"{what} must be text{quote}")
+        refuse(line_of(node), f"{what} must be {'true or false' if 'bool' in kinds else 'a whole number'}")
+
+
+def _on_telegram(place: str) -> bool:
+    found = place_of(place)
+    return (
+        found is not None
+        and found.platform == "telegram"
+        and CHAT.fullmatch(found.chat) is not None
+        and (not found.account or BOT.fullmatch(found.account) is not None)
+        and (not found.thread or WHOLE.fullmatch(found.thread) is not None)
+    )
+
+
+def is_nothing(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and str(node.tag) == "tag:yaml.org,2002:null"
+
+
+def line_of(node: Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def shown(text: str) -> str:
+    """A piece of the file inside one line of an error."""
+    return ascii(text if len(text) <= 60 else text[:57] + "...") if not text.isprintable() else repr(text[:60])
+
+
+def refuse(line: int, problem: str) -> NoReturn:
+    raise DirectoryError(line, problem)
+
+
+def unknown(line: int, name: str, kind: str, known: Collection[str]) -> NoReturn:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    if near:
+        hint = f"; did you mean {near[0]}?"
+    else:
+        hint = f"; there are {', '.join(list(known)[:12])}" if known else f"; no {kind} is declared"
+    raise DirectoryError(line, f"unknown {kind} {shown(name)}{hint}")
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """What applying `after` over `before` (both as read_directory gives them) changes, a line each; [] when nothing."""
+    return [
+        *_named(before, after, "people", "person", _person_lines),
+        *_named(before, after, "roles", "role", lambda permissions: {"": ", ".join(permissions)}),
+        *_named(before, after, "members", "members of", lambda people: {"": ", ".join(people)}),
+        *_named(before, after, "agents", "agent", _agent_lines),
+        *_ordered(before.get("routes") or [], after.get("routes") or []),
+    ]
+
+
+def _named(
+    before: Mapping[str, Any], after: Mapping[str, Any], section: str, what: str, told: Callable[[Any], dict[str, str]]
+) -> Iterator[str]:
+    old, new = before.get(section) or {}, after.get(section) or {}
+    for name in old:
+        if name not in new:
+            yield f"- {what} {name}"
+    for name, value in new.items():
+        now = told(value)
+        if name not in old:
+            summary = next(iter(now.values()))
+            yield f"+ {what} {name}" + (f" ({summary})" if summary else "")
+        else:
+            yield from _differences(f"{what} {name}", told(old[name]), now)
+
+
+def _ordered(old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
+    """Routes have no names: those that stayed are matched up in order, so that one put in between is one line."""
+    was, now = ([json.dumps(route, sort_keys=True) for route in routes] for routes in (old, new))
+    for verb, i, i_end, j, j_end in difflib.SequenceMatcher(None, was, now, autojunk=False).get_opcodes():
+        if verb == "equal":
+            continue
+        both = min(i_end - i, j_end - j)
+        for step in range(both):
+            yield from _differences(f"route {j + step + 1}", _route_lines(old[i + step]), _route_lines(new[j + step]))
+        for at in range(i + both, i_end):
+            yield f"- route {at + 1} ({_route_summary(old[at])})"
+        for at in range(j + both, j_end):
+            yield f"+ route {at + 1} ({_route_summary(new[at])})"
+
+
+def _differences(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    for name in [*new, *(name for name in old if name not in new)]:
+        was, now = old.get(name, ""), new.get(name, "")
+        if was != now:
+            yield f"~ {what}:{f' {name}' if name else ''} {was or 'nothing'} -> {now or 'nothing'}"
+
+
+def _person_lines(person: Mapping[str, Any]) -> dict[str, str]:
+    identities = {platform: str(identity) for platform, identity in (person.get("identities") or {}).items()}
+    return {"name": person["name"], **identities}
+
+
+def _agent_lines(agent: Mapping[str, Any]) -> dict[str, str]:
+    runs = (f"{run['tool']} by {run['activity']} on {run['task_queue']}" for run in agent.get("runs") or ())
+    return {"owner": agent["owner"], "mode": agent.get("mode") or "outside", "runs": ", ".join(runs)}
+
+
+def _route_lines(route: Mapping[str, Any]) -> dict[str, str]:
+    match = ", ".join(f"{name} {value}" for name, value in (route.get("match") or {}).items())
+    durations = {name: _duration_text(route[key]) for name, key in (("timeout", "timeout_s"), ("remind", "remind_s"))
+                 if route.get(key) is not None}  # fmt: skip
+    return {"match": match or "everything", "ask": ", ".join(route["ask"]), "at": ", ".join(route["at"]), **durations}
+
+
+def _duration_text(seconds: int) -> str:
+    unit = next(unit for unit in ("d", "h", "m", "s") if seconds % SECONDS[unit] == 0)
+    return f"{seconds // SECONDS[unit]}{unit}"
+
+
+def _route_summary(route: Mapping[str, Any]) -> str:
+    lines = _route_lines(route)
+    return f"{lines['match']}: ask {lines['ask']} at {lines['at']}"
