@@ -1,0 +1,109 @@
+"""The sandbox's server: one loopback port with the platforms' APIs and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+from starlette.applications import Starlette
+
+from adapters.sandbox.shelf import Shelf
+from adapters.sandbox.telegram import Bot, Chat, Person, World
+from adapters.sandbox.telegram.api import BotApi
+from adapters.sandbox.telegram.server import routes as telegram_routes
+from adapters.sandbox.telegram.webhooks import Webhooks
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the process that the sandbox lives in."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Sandbox:
+    """`async with Sandbox() as sandbox`: listening on 127.0.0.1 from start to end of the block.
+
+    `port` 0 takes a free one. `data` is a folder in which everything is kept; without it, memory. `rate_scale`
+    multiplies Telegram's rate limits (1 is Telegram's own; infinity lifts them).
+    """
+
+    def __init__(self, port: int = 0, data: Path | None = None, *, rate_scale: float = 1) -> None:
+        self._wanted_port = port
+        self._data = data
+        self._rate_scale = rate_scale
+
+    async def __aenter__(self) -> Self:
+        self._shelf = Shelf(self._data)
+        self.telegram = World(self._shelf, rate_scale=self._rate_scale)
+        self._api = BotApi(self.telegram)
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", self._wanted_port))
+        except OSError:
+            listener.close()
+            self._shelf.close()
+            raise
+        self.port: int = listener.getsockname()[1]
+        app = Starlette(routes=telegram_routes(self.telegram, self._api))
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2, ws="none"
+        )
+        self._server = _Server(config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+        self._pushing = asyncio.create_task(Webhooks(self.telegram).run())
+        while not self._server.started:
+            if self._serving.done():
+                self._serving.result()
+            await asyncio.sleep(0.005)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pushing.cancel()
+        self._api.close()
+        self._server.should_exit = True
+        await asyncio.gather(self._serving, self._pushing, return_exceptions=True)
+        self._shelf.close()
+
+    @property
+    def url(self) -> str:
+        """The page's address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def telegram_base_url(self) -> str:
+        """For python-telegram-bot's `base_url`; the token follows it."""
+        return f"{self.url}/bot"
+
+    @property
+    def telegram_file_url(self) -> str:
+        """For python-telegram-bot's `base_file_url`."""
+        return f"{self.url}/file/bot"
+
+    def add_bot(self, token: str, username: str, *, name: str = "", privacy: bool = True) -> Bot:
+        return self.telegram.add_bot(token, username, name=name, privacy=privacy)
+
+    def add_person(self, id: int, name: str, username: str | None = None) -> Person:
+        return self.telegram.add_person(id, name, username)
+
+    def add_group(
+        self,
+        id: int,
+        title: str,
+        members: Iterable[Person | Bot | int],
+        *,
+        admins: Iterable[Person | Bot | int] = (),
+        forum: bool = False,
+        topics: Mapping[int, str] | None = None,
+    ) -> Chat:
+        return self.telegram.add_group(id, title, members, admins=admins, forum=forum, topics=topics)
