@@ -1,4 +1,4 @@
-"""Reads placet.yaml (design section 7): checked whole, every refusal with its line; and says what applying it changes."""
+"""Reads placet.yaml (design section 7) whole, refuses with the line, and says what applying it would change."""
 
 from __future__ import annotations
 
@@ -437,7 +437,7 @@ def _route_lines(route: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _duration_text(seconds: int) -> str:
-    unit = next(unit for unit in ("d", "h", "m", "s") if seconds % SECONDS[unit] == 0)
+    unit = next(unit for unit in ("h", "m", "s") if seconds % SECONDS[unit] == 0)
     return f"{seconds // SECONDS[unit]}{unit}"
 
 
