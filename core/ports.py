@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from core.approvals import (
     Actor,
@@ -120,6 +120,22 @@ class Telling(Protocol):
     """A surface that can put a plain word into a chat, unasked: a notice to a person."""
 
     async def tell(self, destination: Destination, text: str) -> Message: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check of the running services found. `level` is ok, warn or fail; `what` and `fix` carry no secret."""
+
+    level: Literal["ok", "warn", "fail"]
+    what: str
+    fix: str = ""
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """A surface that can hold its settings against the running platform, for `placet doctor`. Never raises."""
+
+    async def check(self) -> Sequence[Finding]: ...
 
 
 class Commands(Protocol):
