@@ -14,12 +14,11 @@ from uuid import uuid4
 
 from redis.exceptions import RedisError
 
-from adapters.redis_client import TIMEOUT_S, connect
+from adapters.redis_client import TIMEOUT_S, connect, queue
 
 log = logging.getLogger("placet.adapters")
 
 CHANNEL = "placet:changes"
-CONNECTIONS = 8
 REST_S = 2.0
 QUIET_S = 5.0
 BACKOFF_S = (0.1, 5.0)
@@ -64,7 +63,8 @@ class RedisFeed:
     """
 
     def __init__(self, url: str) -> None:
-        self._redis = connect(url, CONNECTIONS)
+        self._redis = connect(url)
+        self._queue = queue()
         self._origin = uuid4().hex
         self._listeners: weakref.WeakSet[Changes] = weakref.WeakSet()
         self._reader: asyncio.Task[None] | None = None
@@ -83,7 +83,7 @@ class RedisFeed:
         if clock.time() < self._rests_until:
             return
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(TIMEOUT_S), self._queue:
                 await self._redis.publish(CHANNEL, json.dumps([self._origin, approval_id, revision]))
         except (RedisError, OSError, TimeoutError) as error:
             self._rests_until = clock.time() + REST_S

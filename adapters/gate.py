@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from redis.exceptions import NoScriptError, RedisError
 
-from adapters.redis_client import TIMEOUT_S, connect
+from adapters.redis_client import TIMEOUT_S, connect, queue
 from core.approvals import Press, Reply, Tone
 from core.ports import Admission
 
@@ -22,7 +22,6 @@ log = logging.getLogger("placet.adapters")
 PROBE_S = 2.0
 LEASE_MS = 30_000
 ANSWER_MS = 24 * 60 * 60 * 1000
-CONNECTIONS = 32
 
 # A bucket is stored as the microsecond at which it will be full again: its debt is how far off that is. A bucket
 # holds a minute's worth, so a debt of a minute is an empty bucket. Time is the Redis server's own.
@@ -100,7 +99,8 @@ class RedisGate:
         self._refusal_cost = 60_000_000 // limits.chat_refusals_per_minute
         self._on_state = on_state
         self._probing: asyncio.Task[None] | None = None
-        self._redis = connect(url, CONNECTIONS)
+        self._redis = connect(url)
+        self._queue = queue()
 
     @property
     def open(self) -> bool:
@@ -146,7 +146,7 @@ class RedisGate:
     async def _ask(self, script: str, keys: tuple[str, ...], values: tuple[str | int, ...]) -> Any:
         """The script's answer, an empty list when it has none; None when Redis does not give one in time."""
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(TIMEOUT_S), self._queue:
                 try:
                     answer = await self._redis.evalsha(DIGESTS[script], len(keys), *keys, *values)
                 except NoScriptError:

@@ -1,24 +1,24 @@
-"""One way to talk to Redis: few connections, a short patience, one retry."""
+"""One way to talk to Redis: a short patience, one retry, and a fair queue for few connections."""
 
-from redis.asyncio import BlockingConnectionPool, Redis
+import asyncio
+
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 TIMEOUT_S = 0.25
+CONNECTIONS = 16
 
 
-def connect(url: str, connections: int) -> Redis:
-    """A client with at most `connections` at once; callers queue for one. Nothing is sent before the first command.
-
-    Callers bound each command with `asyncio.timeout(TIMEOUT_S)`, which covers the queue, the connecting and the answer.
-    """
+def connect(url: str) -> Redis:
+    """A client that sends nothing before its first command; bound each with `asyncio.timeout(TIMEOUT_S)`."""
     # After a restart of Redis the pooled connections are dead but the server is well: one retry, at once.
-    pool = BlockingConnectionPool.from_url(
-        url,
-        max_connections=connections,
-        timeout=None,
-        socket_timeout=None,
-        socket_connect_timeout=TIMEOUT_S,
-        retry=Retry(NoBackoff(), 1),
+    pool = ConnectionPool.from_url(
+        url, socket_timeout=None, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 1)
     )
     return Redis.from_pool(pool)
+
+
+def queue() -> asyncio.Semaphore:
+    """First come, first served for the connections; redis-py's own blocking pool lets a waiter starve."""
+    return asyncio.Semaphore(CONNECTIONS)

@@ -133,6 +133,17 @@ async def test_64_presses_at_once_take_exactly_the_persons_bucket(gate: RedisGat
     assert not gate.open
 
 
+async def test_a_rush_of_presses_queues_fairly_and_opens_nothing(valkey_url: str) -> None:
+    async with RedisGate(valkey_url, Limits(person_per_minute=100_000)) as gate:
+
+        async def press_on() -> None:
+            for _ in range(20):
+                assert await gate.admit(press()) == Admission()
+
+        await asyncio.gather(*(press_on() for _ in range(64)))
+        assert not gate.open
+
+
 async def test_one_event_64_times_at_once_is_charged_once(valkey_url: str) -> None:
     async with RedisGate(valkey_url, Limits(person_per_minute=2)) as gate:
         admissions = await asyncio.gather(*(gate.admit(press("e1")) for _ in range(64)))
