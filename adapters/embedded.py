@@ -224,7 +224,7 @@ class Embedded:
         self.temporal: TemporalServer | None = None
         self.redis: ValkeyServer | None = None
         self._wanted = (temporal, redis, ui)
-        self._lock = -1
+        self._locks: tuple[int, ...] = ()
 
     @property
     def temporal_address(self) -> str:
@@ -243,11 +243,11 @@ class Embedded:
 
     async def __aenter__(self) -> Self:
         """Raises EmbeddedError when the folder is taken, a program is missing or a server does not start."""
-        self._lock = await lock_folder(self.data_dir)
+        _, shared = self._locks = await lock_folder(self.data_dir)
         folder = self.data_dir.resolve()
         temporal, redis, ui = self._wanted
-        self.temporal = TemporalServer(folder, self._lock, ui=ui) if temporal else None
-        self.redis = ValkeyServer(folder, self._lock) if redis else None
+        self.temporal = TemporalServer(folder, shared, ui=ui) if temporal else None
+        self.redis = ValkeyServer(folder, shared) if redis else None
         try:
             async with asyncio.TaskGroup() as starts:
                 for server in self._servers():
@@ -272,36 +272,45 @@ class Embedded:
         try:
             await asyncio.gather(*(server.stop() for server in self._servers()))
         finally:
-            os.close(self._lock)
+            for lock in reversed(self._locks):
+                os.close(lock)
 
 
-async def lock_folder(folder: Path) -> int:
-    """Take the folder's lock, making the folder when it is missing; answers the locked file's descriptor.
+async def lock_folder(folder: Path) -> tuple[int, int]:
+    """Take the folder's two locks, making the folder when it is missing; answers the descriptors of owner and servers.
 
-    The lock is on the open file, which the servers inherit: it is free once this process and they have ended. When
-    its owner is dead already, its servers are just ending, and this waits for them. Raises EmbeddedError.
+    The owner's lock ends with this process. The servers' lock is on an open file that they inherit: after a kill -9
+    of the owner it is free only once they have ended too, and this waits for that. Raises EmbeddedError.
     """
+    owner = open_lock(folder, "lock")
+    if not locked(owner):
+        pid = os.pread(owner, 32, 0).decode(errors="replace").strip()
+        os.close(owner)
+        raise EmbeddedError(
+            f"the data folder {folder} is in use by process {pid or 'unknown'}: "
+            "stop that one, or choose another folder with PLACET_DATA_DIR"
+        )
+    os.truncate(owner, 0)
+    os.pwrite(owner, f"{os.getpid()}\n".encode(), 0)
+    servers = open_lock(folder, "servers.lock")
     clock = asyncio.get_running_loop()
     deadline = clock.time() + LOCK_WAIT_S
-    descriptor = open_lock(folder)
-    while not locked(descriptor):
-        owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-        if alive(owner) or clock.time() > deadline:
-            os.close(descriptor)
-            raise EmbeddedError(
-                f"the data folder {folder} is in use by process {owner or 'unknown'}: "
-                "stop that one, or choose another folder with PLACET_DATA_DIR"
-            )
-        await asyncio.sleep(0.05)
-    os.truncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return descriptor
+    try:
+        while not locked(servers):
+            if clock.time() > deadline:
+                raise EmbeddedError(f"servers of an earlier start still use the data folder {folder}: end them first")
+            await asyncio.sleep(0.05)
+    except BaseException:
+        os.close(servers)
+        os.close(owner)
+        raise
+    return owner, servers
 
 
-def open_lock(folder: Path) -> int:
+def open_lock(folder: Path, name: str) -> int:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        return os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise EmbeddedError(f"the data folder {folder} cannot be used: {error.strerror}") from error
 
@@ -312,19 +321,6 @@ def locked(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    return True
-
-
-def alive(pid: str) -> bool:
-    """Whether a process of this id exists; a lock file that is just being written (no id) counts as alive."""
-    if not pid.isdecimal():
-        return True
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
     return True
 
 
