@@ -17,7 +17,7 @@ class Verb(StrEnum):
 
     ALLOW = "a"
     DECLINE = "d"
-    DECLINE_WITH_NOTE = "n"
+    NOTE = "n"
 
 
 @dataclass(frozen=True, slots=True)
