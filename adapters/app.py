@@ -1,0 +1,294 @@
+"""Wires one process of Placet: every part over its ports, started in order and closed in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata, util
+from typing import Any
+
+import uvicorn
+
+from adapters.database import Database
+from adapters.embedded import Embedded, EmbeddedError
+from adapters.feed import RedisFeed
+from adapters.gate import Limits, RedisGate
+from adapters.http import build_api
+from adapters.http.services import Check, Services
+from adapters.logs import configure_logs
+from adapters.metrics import Metrics
+from adapters.migrate import PendingMigrations, check, migrate
+from adapters.settings import Settings, admin_token
+from adapters.temporal import Temporal, TemporalBell, load_codec
+from bots import PLATFORMS
+from core.commands import ChatCommands
+from core.desk import Desk
+from core.leases import StoredLease
+from core.people import Directory
+from core.ports import BadSetting, Hooks, Lease, Surface, Unavailable, Webhooked
+from core.redaction import Redaction
+from core.service import Approvals
+from workflows.activities import Bookkeeping, Posts
+from workflows.approval import ApprovalWorkflow
+from workflows.sweep import SweepWorkflow
+
+log = logging.getLogger("placet.app")
+
+PARTS = frozenset({"api", "bots", "worker"})
+RESTART_FIRST_S, RESTART_MOST_S = 1.0, 30.0
+
+
+class SystemClock:
+    """This machine's clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@dataclass
+class App:
+    """What runs in this process; what a part does not need is None."""
+
+    settings: Settings
+    parts: frozenset[str]
+    store: Database
+    feed: RedisFeed
+    gate: RedisGate
+    temporal: Temporal
+    approvals: Approvals
+    metrics: Metrics
+    redaction: Redaction
+    desk: Desk
+    surfaces: dict[str, Surface]
+    checks: dict[str, Check] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def running(
+    settings: Settings,
+    parts: frozenset[str] = PARTS,
+    *,
+    platforms: Mapping[str, Callable[[Hooks], Surface | None]] = PLATFORMS,
+) -> AsyncIterator[App]:
+    """A process with these parts, running until the block ends.
+
+    Raises BadSetting, EmbeddedError, PendingMigrations or Unavailable, each one line for an operator.
+    """
+    async with AsyncExitStack() as stack:
+        redis_url, temporal_address = await _addresses(stack, settings, parts)
+        if settings.on_sqlite:
+            settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await asyncio.to_thread(migrate, settings.database)
+        else:
+            await asyncio.to_thread(check, settings.database)
+        store = Database.open(settings.database)
+        stack.push_async_callback(store.close)
+        clock = SystemClock()
+        key = await store.write(lambda ledger: ledger.key("redaction"))
+        metrics = Metrics(
+            version=metadata.version("placet"), clock=clock, waiting=lambda: store.read(lambda ledger: ledger.waiting())
+        )
+        feed = await stack.enter_async_context(RedisFeed(redis_url))
+        limits = Limits(settings.presses_per_minute, settings.refusals_per_minute)
+        gate = await stack.enter_async_context(RedisGate(redis_url, limits, on_state=metrics.gate))
+        codec = load_codec(settings.temporal_codec) if settings.temporal_codec else None
+        temporal = Temporal(temporal_address, settings.temporal_namespace, codec=codec)
+        stack.push_async_callback(temporal.close)
+        directory = Directory()
+        approvals = Approvals(
+            store=store, gate=gate, bell=TemporalBell(temporal, metrics), feed=feed, clock=clock, meter=metrics,
+            directory=directory,
+        )  # fmt: skip
+        stack.push_async_callback(approvals.close)
+        surfaces: dict[str, Surface] = {}
+        redaction = Redaction(key)
+        desk = Desk(store=store, approvals=approvals, surfaces=surfaces, clock=clock, meter=metrics,
+                    redaction=redaction)  # fmt: skip
+        app = App(settings, parts, store, feed, gate, temporal, approvals, metrics, redaction, desk, surfaces)
+        app.checks |= {"database": _check_database(store), "redis": _check_redis(gate), "temporal": temporal.check}
+        if "bots" in parts:
+            await _start_bots(stack, app, platforms)
+        if "worker" in parts:
+            books = Bookkeeping(approvals, temporal.describe)
+            worker = temporal.worker(
+                "placet", workflows=[ApprovalWorkflow, SweepWorkflow],
+                activities=[books.open, books.take, books.reach, books.record, books.withdraw, books.sweep],
+            )  # fmt: skip
+            await stack.enter_async_context(_kept("worker", worker.run))
+            await stack.enter_async_context(_kept("schedule", temporal.ensure_schedule, once=True))
+        await stack.enter_async_context(_serving(app))
+        log.info("started", extra={"parts": sorted(parts), "http": settings.http_url, "platforms": sorted(surfaces)})
+        yield app
+        log.info("stopping")
+
+
+async def _addresses(stack: AsyncExitStack, settings: Settings, parts: frozenset[str]) -> tuple[str, str]:
+    """Where Redis and Temporal are; what is not set is started here, unless processes are to share it."""
+    redis_url = settings.redis_url.get_secret_value() if settings.redis_url else ""
+    temporal_address = settings.temporal_address or ""
+    if redis_url and temporal_address:
+        return redis_url, temporal_address
+    if parts != PARTS:
+        name = "PLACET_TEMPORAL_ADDRESS" if redis_url else "PLACET_REDIS_URL"
+        raise BadSetting(name, "must be set with --only: the processes share one server")
+    embedded = Embedded(settings.data_dir, temporal=not temporal_address, redis=not redis_url)
+    await stack.enter_async_context(embedded)
+    return redis_url or embedded.redis_url, temporal_address or embedded.temporal_address
+
+
+async def _start_bots(
+    stack: AsyncExitStack, app: App, platforms: Mapping[str, Callable[[Hooks], Surface | None]]
+) -> None:
+    def lease(name: str) -> Lease:
+        return StoredLease(app.store, app.approvals.clock, name)
+
+    hooks = Hooks(ChatCommands(app.approvals, app.desk), app.desk, lease)
+    for name, build in platforms.items():
+        surface = build(hooks)
+        if surface is not None:
+            app.surfaces[name] = surface
+            app.checks[name] = surface.check
+            stack.push_async_callback(surface.close)
+    stack.push_async_callback(app.desk.close)
+    posts = Posts(app.desk)
+    worker = app.temporal.worker("placet-bots", activities=[posts.post, posts.remind, posts.redraw])
+    await stack.enter_async_context(_kept("posts", worker.run))
+    await stack.enter_async_context(_kept("watch", lambda: app.desk.watch(app.feed)))
+    for name, surface in app.surfaces.items():
+        await stack.enter_async_context(_kept(name, _listener(app.desk, surface)))
+
+
+def _listener(desk: Desk, surface: Surface) -> Callable[[], Awaitable[None]]:
+    return lambda: desk.listen(surface)
+
+
+@asynccontextmanager
+async def _kept(name: str, work: Callable[[], Awaitable[None]], *, once: bool = False) -> AsyncIterator[None]:
+    """Keep something running beside the block; when it fails it is started again, ever more slowly."""
+    task = asyncio.create_task(_keep(name, work, once), name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _keep(name: str, work: Callable[[], Awaitable[None]], once: bool) -> None:
+    pause = RESTART_FIRST_S
+    while True:
+        began = asyncio.get_running_loop().time()
+        try:
+            await work()
+            if once:
+                return
+            log.warning("ended", extra={"part": name})
+        except Unavailable as error:
+            log.warning("unavailable", extra={"part": name, "error": str(error)})
+        except Exception as error:
+            log.error("failed", extra={"part": name, "error": type(error).__name__}, exc_info=error)
+        if asyncio.get_running_loop().time() - began > RESTART_MOST_S:
+            pause = RESTART_FIRST_S
+        await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311
+        pause = min(pause * 2, RESTART_MOST_S)
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def _serving(app: App) -> AsyncIterator[None]:
+    settings = app.settings
+    services = Services(
+        approvals=app.approvals if "api" in app.parts else None, store=app.store, feed=app.feed,
+        directory=app.approvals.directory, clock=app.approvals.clock, metrics=app.metrics,
+        admin_token=admin_token(settings).get_secret_value() if "api" in app.parts else "",
+        redaction=app.redaction, checks=app.checks,
+        webhooks={name: surface.receive for name, surface in app.surfaces.items() if isinstance(surface, Webhooked)},
+    )  # fmt: skip
+    config = uvicorn.Config(
+        build_api(services), host=settings.http_host, port=settings.http_port, log_config=None, access_log=False,
+        lifespan="off", timeout_graceful_shutdown=3, server_header=False,
+    )  # fmt: skip
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(), name="http")
+    while not server.started:
+        if serving.done():
+            with contextlib.suppress(SystemExit):
+                serving.result()
+            raise BadSetting("PLACET_HTTP_BIND", f"{settings.http_bind} cannot be used; is Placet running already?")
+        await asyncio.sleep(0.005)
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def _check_database(store: Database) -> Check:
+    async def check_database() -> str | None:
+        try:
+            await store.read(lambda ledger: ledger.waiting())
+        except Unavailable as error:
+            return str(error)
+        return None
+
+    return check_database
+
+
+def _check_redis(gate: RedisGate) -> Check:
+    async def check_redis() -> str | None:
+        return await gate.check()
+
+    return check_redis
+
+
+async def until_stopped() -> None:
+    """Wait for SIGINT or SIGTERM."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()
+
+
+def serve(settings: Settings, only: str | None = None) -> int:
+    """Run `placet serve` until it is told to stop; the exit code."""
+    configure_logs(settings.log_level, settings.log_format)
+    parts = PARTS if only is None else frozenset({only})
+
+    async def run() -> None:
+        async with running(settings, parts):
+            await until_stopped()
+
+    return run_until_stopped(run())
+
+
+def run_until_stopped(work: Coroutine[Any, Any, None]) -> int:
+    """Run to the end; what an operator can mend is one line on stderr and exit code 1."""
+    try:
+        if util.find_spec("uvloop"):
+            import uvloop
+
+            uvloop.run(work)
+        else:
+            asyncio.run(work)
+    except (BadSetting, EmbeddedError, PendingMigrations, Unavailable) as error:
+        print(f"placet: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0

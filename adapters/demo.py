@@ -1,0 +1,164 @@
+"""The demo: Placet, its servers, a sandbox of chats and a sample agent, in one process and one data folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+import uuid
+import webbrowser
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from adapters.app import App, run_until_stopped, running, until_stopped
+from adapters.directory_file import read_directory
+from adapters.logs import configure_logs
+from adapters.sample_agent import LABELS, QUEUE, SampleAgent, SampleTools, request_of
+from adapters.sandbox.agent import Kind
+from adapters.sandbox.server import Sandbox
+from adapters.settings import PREFIX, read_settings
+from core.ports import BadSetting, Ledger
+
+log = logging.getLogger("placet.demo")
+
+TOKEN = "700100200:" + "DEMO" * 8 + "DEM"
+GROUP = -1001000000001
+DIRECTORY = f"""\
+people:
+  dana: {{name: Dana Reyes, identities: {{telegram: 1001}}}}
+  ola: {{name: Ola Berg, identities: {{telegram: 1002}}}}
+  kim: {{name: Kim Sato, identities: {{telegram: 1003}}}}
+roles:
+  admin: [admin, approvals:view, approvals:answer, approvals:delegate]
+  approver: [approvals:view, approvals:answer]
+  viewer: [approvals:view]
+members:
+  admin: [dana]
+  approver: [ola]
+  viewer: [kim]
+agents:
+  sage:
+    owner: dana
+    runs:
+      - {{tool: mail.send, activity: send_message, task_queue: {QUEUE}}}
+      - {{tool: shell, activity: run_command, task_queue: {QUEUE}}}
+      - {{tool: payments.refund, activity: refund, task_queue: {QUEUE}}}
+routes:
+  - match: {{agent: sage, effect: money}}
+    ask: [dana]
+    at: [dm]
+  - match: {{agent: sage}}
+    ask: [role:admin, role:approver]
+    at: ["telegram:{GROUP}"]
+"""
+SPOKEN: dict[str, Kind] = {"approved": "allowed", "declined": "declined", "expired": "expired",
+                           "cancelled": "cancelled"}  # fmt: skip
+
+
+def demo(data_dir: Path, port: int, browser: bool) -> int:
+    """Run the demo until Ctrl-C; `port` is the page's, `browser` opens it. The exit code."""
+    data_dir = data_dir.expanduser().absolute()
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log_file = (data_dir / "placet.log").open("a", encoding="utf-8")
+    except OSError as error:
+        return run_until_stopped(_refuse(BadSetting("--data-dir", f"{data_dir} cannot be used: {error.strerror}")))
+    # The demo needs no account and uses none: whatever is set for a real Placet stays out of it.
+    for name in [name for name in os.environ if name.upper().startswith(PREFIX)]:
+        del os.environ[name]
+    with log_file:
+        configure_logs("info", json=True, stream=log_file)
+        return run_until_stopped(_run(data_dir, port, browser))
+
+
+async def _refuse(bad: BadSetting) -> None:
+    raise bad
+
+
+async def _run(data_dir: Path, port: int, browser: bool) -> None:
+    async with AsyncExitStack() as stack:
+        try:
+            sandbox = await stack.enter_async_context(Sandbox(port, data_dir / "sandbox"))
+        except OSError as error:
+            raise BadSetting("--port", f"{port} cannot be used: {error.strerror}; give another one") from None
+        first = _set_up_chats(sandbox)
+        os.environ["PLACET_TELEGRAM_TOKEN"] = TOKEN
+        os.environ["PLACET_TELEGRAM_BASE_URL"] = sandbox.telegram_base_url
+        settings = read_settings(data_dir=data_dir, http_bind=f"127.0.0.1:{_free_port(8420)}")
+        app = await stack.enter_async_context(running(settings))
+        await app.store.write(_apply_once)
+        agent = SampleAgentPanel(sandbox, app, data_dir)
+        await stack.enter_async_context(agent.working())
+        print(f"Placet demo: {sandbox.url}  (Ctrl-C stops it; data in {data_dir})", flush=True)  # noqa: T201
+        if first:
+            for kind in LABELS:
+                await agent.ask(kind)
+        if browser:
+            await asyncio.to_thread(webbrowser.open, sandbox.url)
+        await until_stopped()
+
+
+def _apply_once(ledger: Ledger) -> None:
+    if not ledger.agents():
+        ledger.replace_directory(read_directory(DIRECTORY))
+
+
+def _set_up_chats(sandbox: Sandbox) -> bool:
+    """Make the people and chats; True when there were none yet."""
+    bot = sandbox.add_bot(TOKEN, "placet_demo_bot", name="Placet")
+    people = [
+        sandbox.add_person(1001, "Dana Reyes", "dana"),
+        sandbox.add_person(1002, "Ola Berg", "ola"),
+        sandbox.add_person(1003, "Kim Sato", "kim"),
+    ]
+    if sandbox.telegram.has_chat(GROUP):
+        return False
+    sandbox.add_group(GROUP, "Approvals", [*people, bot])
+    sandbox.telegram.start(1001)
+    return True
+
+
+def _free_port(wanted: int) -> int:
+    """The wanted port, or another one when it is taken."""
+    for port in (wanted, 0):
+        with contextlib.closing(socket.socket()) as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    return wanted
+
+
+class SampleAgentPanel:
+    """Shows what the sample agent asks and gets, and lets a person set it off."""
+
+    def __init__(self, sandbox: Sandbox, app: App, folder: Path) -> None:
+        self.sandbox, self.app = sandbox, app
+        self.tools = SampleTools(folder, self.report)
+        for kind, label in LABELS.items():
+            sandbox.add_action(kind, label, self.ask)
+
+    @contextlib.asynccontextmanager
+    async def working(self) -> Any:
+        """The sample agent's own worker, beside the block."""
+        client = await self.app.temporal.client()
+        async with self.tools.worker(client):
+            yield
+
+    async def ask(self, kind: str) -> None:
+        client = await self.app.temporal.client()
+        await client.start_workflow(SampleAgent.run, kind, id=f"sample-{kind}-{uuid.uuid4().hex[:8]}", task_queue=QUEUE)
+
+    async def report(self, workflow_id: str, kind: str, event: str, answer: dict[str, Any]) -> None:
+        if event == "asked":
+            arguments = json.dumps(request_of(kind)["arguments"], indent=2)
+            self.sandbox.agent_said("asked", LABELS[kind], ask=workflow_id, title=LABELS[kind], detail=arguments)
+            return
+        spoken = SPOKEN.get(answer.get("status", ""), "note")
+        if spoken == "allowed" and answer.get("outcome") != "sent":
+            spoken = "failed"
+        detail = "" if answer.get("result") is None else json.dumps(answer["result"], indent=2)
+        self.sandbox.agent_said(spoken, answer.get("text") or "", ask=workflow_id, title=LABELS[kind], detail=detail)
