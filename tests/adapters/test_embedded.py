@@ -37,7 +37,8 @@ async def main():
         try:
             await asyncio.sleep(120)
         finally:
-            # What a server that had been interrupted too would not do any more.
+            # What a server that had been interrupted too would not do any more after this moment.
+            await asyncio.sleep(0.5)
             async with Redis.from_url(services.redis_url) as redis:
                 await redis.set("said goodbye", "yes")
             print("clients closed", flush=True)
