@@ -60,6 +60,10 @@ class Unavailable(Exception):
     """A service that the caller needs cannot be reached now; nothing was decided by this."""
 
 
+class Repeated(Exception):
+    """This event has decided an approval already; nothing was changed. `Ledger.approval_of_decision` says which."""
+
+
 class BadSetting(Exception):
     """A setting that cannot be used: `name` as the operator writes it, `problem` says what to do; never the value."""
 
@@ -197,12 +201,19 @@ class Ledger(Protocol):
         """Newest first."""
         ...
 
+    def approval_of_decision(self, via: str, key: str) -> Approval | None:
+        """The approval that an event of a chat platform decided; keys of http and cli are not looked for."""
+        ...
+
     def insert(self, approval: Approval) -> bool:
         """False when a unique key (id, workflow and first run, asker and idempotency key) exists already."""
         ...
 
     def change(self, approval: Approval, **columns: Any) -> Approval | None:
-        """Compare-and-swap on `approval.revision`: the changed row with its revision one higher, or None when lost."""
+        """Compare-and-swap on `approval.revision`: the changed row with its revision one higher, or None when lost.
+
+        Raises Repeated when `decision_key` has decided another approval through the same chat platform.
+        """
         ...
 
     def note_check(self, approval_id: str, at: datetime, closed_rounds: int) -> None:
@@ -233,12 +244,24 @@ class Ledger(Protocol):
         """One vote per approval, person and content revision; a later one replaces it."""
         ...
 
+    def votes_of(self, approval_id: str) -> Sequence[tuple[str, int, str]]:
+        """(person, content revision, verdict) of every vote, in the order they were given."""
+        ...
+
     def audit(self, line: AuditLine) -> None: ...
 
     def audit_of(self, approval_id: str) -> Sequence[AuditLine]: ...
 
     def show(self, text: str, at: datetime) -> str:
         """Keep a text that was shown; answers its id, the same for the same text."""
+        ...
+
+    def shown(self, shown_id: str) -> str | None:
+        """The text that was shown; None when it was purged."""
+        ...
+
+    def purge_shown(self, before: datetime) -> int:
+        """Drop the texts that were last shown before the instant, save those on waiting cards; how many."""
         ...
 
     def posted_of_token(self, token: str) -> tuple[Posted, Approval] | None: ...
@@ -322,6 +345,10 @@ class Ledger(Protocol):
 
     def token(self, token_hash: str) -> tuple[str, str, str] | None:
         """(id, kind, subject) of a bearer token."""
+        ...
+
+    def drop_token(self, token_id: str) -> bool:
+        """Take a bearer token back; False when there is none of that id."""
         ...
 
     def take_lease(self, name: str, holder: str, now: datetime, until: datetime) -> bool: ...

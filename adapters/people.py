@@ -1,0 +1,313 @@
+"""The statements of one transaction over people, roles, agents, routes, link codes and bearer tokens."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, select, update
+from uuid_utils import uuid7
+
+from adapters import tables as t
+from adapters.statements import Line, Row, Statement
+from core.approvals import Actor, Agent, Permission, Person, Route
+
+_WITH_ROLES = (
+    select(t.people.c.id, t.people.c.name, t.roles.c.id, t.roles.c.permissions)
+    .join_from(t.people, t.memberships, isouter=True)
+    .join(t.roles, t.roles.c.id == t.memberships.c.role, isouter=True)
+)
+_PERSON = Statement(_WITH_ROLES.where(t.people.c.id == bindparam("is_person")))
+_PERSON_OF = Statement(
+    _WITH_ROLES.join(t.identities, t.identities.c.person == t.people.c.id).where(
+        t.identities.c.platform == bindparam("on"),
+        t.identities.c.tenant == bindparam("within"),
+        t.identities.c.id == bindparam("as_user"),
+    )
+)
+_PEOPLE = Statement(_WITH_ROLES.order_by(t.people.c.id, t.roles.c.id))
+_IDENTITIES = Statement(
+    select(t.identities.c.platform, t.identities.c.tenant, t.identities.c.id, t.identities.c.name)
+    .where(t.identities.c.person == bindparam("of_person"))
+    .order_by(t.identities.c.platform, t.identities.c.tenant, t.identities.c.id)
+)
+_AGENT_COLUMNS = select(t.agents.c.id, t.agents.c.owner, t.agents.c.mode, t.agents.c.runs)
+_AGENT = Statement(_AGENT_COLUMNS.where(t.agents.c.id == bindparam("is_agent")))
+_AGENTS = Statement(_AGENT_COLUMNS.order_by(t.agents.c.id))
+_ROUTES = Statement(select(t.routes.c.document).order_by(t.routes.c.position))
+_APPLIED_PEOPLE = Statement(select(t.people.c.id, t.people.c.name, t.people.c.identities).order_by(t.people.c.id))
+_APPLIED_ROLES = Statement(select(t.roles.c.id, t.roles.c.permissions, t.roles.c.members).order_by(t.roles.c.id))
+
+_ADD_PAIRING = Statement(
+    lambda insert: insert(t.pairings).values(
+        {name: bindparam(name) for name in ("code_hash", "person", "issued_by", "expires_at")}
+    )
+)
+_TAKE_PAIRING = Statement(
+    update(t.pairings)
+    .where(
+        t.pairings.c.code_hash == bindparam("code"),
+        t.pairings.c.used_at.is_(None),
+        t.pairings.c.expires_at > bindparam("now"),
+    )
+    .values(used_at=bindparam("now"))
+    .returning(t.pairings.c.person)
+)
+_ADD_IDENTITY = Statement(lambda insert: insert(t.identities).on_conflict_do_nothing().returning(t.identities.c.person))
+_ADD_TOKEN = Statement(lambda insert: insert(t.tokens))
+_TOKEN = Statement(
+    select(t.tokens.c.id, t.tokens.c.kind, t.tokens.c.subject).where(t.tokens.c.token_hash == bindparam("hashed"))
+)
+_DROP_TOKEN = Statement(sa.delete(t.tokens).where(t.tokens.c.id == bindparam("is_token")).returning(t.tokens.c.id))
+
+# Two processes that apply a directory at the same time do it one after the other.
+_ONE_AT_A_TIME = Statement(select(sa.func.pg_advisory_xact_lock(sa.literal_column("7091224861"))))
+
+
+@cache
+def _put(table: sa.Table) -> Statement:
+    key = [column.name for column in table.primary_key]
+    rest = [column.name for column in table.c if column.name not in key]
+
+    def build(insert: Any) -> Any:
+        row = insert(table)
+        if not rest:
+            return row.on_conflict_do_nothing()
+        return row.on_conflict_do_update(index_elements=key, set_={name: row.excluded[name] for name in rest})
+
+    return Statement(build)
+
+
+@cache
+def _all_ids(table: sa.Table) -> Statement:
+    return Statement(select(table.c.id))
+
+
+@cache
+def _clear(table: sa.Table) -> Statement:
+    return Statement(sa.delete(table))
+
+
+@cache
+def _delete(table: sa.Table, *names: str) -> Statement:
+    return Statement(sa.delete(table).where(*[table.c[name] == bindparam(f"is_{name}") for name in names]))
+
+
+def tenant_and_id(platform: str, written: Any) -> tuple[str, str]:
+    """An identity as the directory file writes it: `T01/U01` is a team and a user, anything else a user."""
+    text = str(written)
+    if platform == "slack" and "/" in text:
+        tenant, _, user = text.partition("/")
+        return tenant, user
+    return "", text
+
+
+@lru_cache(maxsize=256)
+def _permissions(text: str) -> frozenset[Permission]:
+    return frozenset(map(Permission, json.loads(text)))
+
+
+def _person(rows: Sequence[Row]) -> Person:
+    held = [(role, permissions) for _, _, role, permissions in rows if role is not None]
+    return Person(
+        id=rows[0][0],
+        name=rows[0][1],
+        permissions=frozenset().union(*(_permissions(permissions) for _, permissions in held)),
+        roles=frozenset(role for role, _ in held),
+    )
+
+
+def _agent(row: Row) -> Agent:
+    runs = json.loads(row[3]) if row[3] is not None else []
+    return Agent(
+        id=row[0],
+        owner=row[1],
+        mode=row[2] or "outside",
+        runs=tuple((run["tool"], run["activity"], run["task_queue"]) for run in runs),
+    )
+
+
+_UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds_of(duration: Any) -> int | None:
+    """Seconds of a duration as the directory file writes it: a number of seconds, or `90s`, `15m`, `24h`, `7d`."""
+    if duration is None or isinstance(duration, int):
+        return duration
+    written = re.fullmatch(r"(\d+)\s*([smhd])", str(duration))
+    if written is None:
+        raise ValueError("a duration is a whole number with s, m, h or d behind it, such as 24h")
+    return int(written[1]) * _UNIT_S[written[2]]
+
+
+def _route(document: Mapping[str, Any]) -> Route:
+    return Route(
+        ask=tuple(document.get("ask", ())),
+        at=tuple(document.get("at", ())),
+        match=dict(document.get("match", {})),
+        needed=document.get("needed", 1),
+        four_eyes=document.get("four_eyes", False),
+        timeout_s=seconds_of(document.get("timeout")),
+        remind_s=seconds_of(document.get("remind")),
+    )
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+class People:
+    """The part of `core.ports.Ledger` that is about people and what they set up."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def _rows(self, statement: Statement, values: Mapping[str, Any]) -> Sequence[Row]:
+        line = self._line
+        compiled = statement.on(line.dialect)
+        return line.rows(compiled.sql, compiled.parameters(values))
+
+    def _moment(self, value: Any) -> Any:
+        return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+    def person(self, person_id: str) -> Person | None:
+        rows = self._rows(_PERSON, {"is_person": person_id})
+        return _person(rows) if rows else None
+
+    def person_of(self, actor: Actor) -> Person | None:
+        rows = self._rows(_PERSON_OF, {"on": actor.platform, "within": actor.tenant, "as_user": actor.id})
+        return _person(rows) if rows else None
+
+    def people(self) -> Sequence[Person]:
+        by_person: dict[str, list[Row]] = {}
+        for row in self._rows(_PEOPLE, {}):
+            by_person.setdefault(row[0], []).append(row)
+        return [_person(rows) for rows in by_person.values()]
+
+    def identities(self, person_id: str) -> Sequence[Actor]:
+        return [Actor(*row) for row in self._rows(_IDENTITIES, {"of_person": person_id})]
+
+    def agent(self, agent_id: str) -> Agent | None:
+        rows = self._rows(_AGENT, {"is_agent": agent_id})
+        return _agent(rows[0]) if rows else None
+
+    def agents(self) -> Sequence[Agent]:
+        return [_agent(row) for row in self._rows(_AGENTS, {})]
+
+    def routes(self) -> Sequence[Route]:
+        return [_route(json.loads(row[0])) for row in self._rows(_ROUTES, {})]
+
+    def directory(self) -> Mapping[str, Any]:
+        people: dict[str, Any] = {}
+        for person, name, identities in self._rows(_APPLIED_PEOPLE, {}):
+            people[person] = {"name": name}
+            if identities is not None:
+                people[person]["identities"] = json.loads(identities)
+        roles: dict[str, Any] = {}
+        members: dict[str, Any] = {}
+        for role, permissions, held_by in self._rows(_APPLIED_ROLES, {}):
+            roles[role] = json.loads(permissions)
+            if held_by is not None:
+                members[role] = json.loads(held_by)
+        agents: dict[str, Any] = {}
+        for agent, owner, mode, runs in self._rows(_AGENTS, {}):
+            agents[agent] = {"owner": owner}
+            if mode is not None:
+                agents[agent]["mode"] = mode
+            if runs is not None:
+                agents[agent]["runs"] = json.loads(runs)
+        routes = [json.loads(row[0]) for row in self._rows(_ROUTES, {})]
+        return {"people": people, "roles": roles, "members": members, "agents": agents, "routes": routes}
+
+    def replace_directory(self, directory: Mapping[str, Any]) -> None:
+        if self._line.dialect.name == "postgresql":
+            self._rows(_ONE_AT_A_TIME, {})
+        people, roles = directory.get("people") or {}, directory.get("roles") or {}
+        members, agents = directory.get("members") or {}, directory.get("agents") or {}
+        self._put_people(people)
+        for role, permissions in roles.items():
+            self._rows(
+                _put(t.roles),
+                {"id": role, "permissions": _json(list(permissions)), "members": _json(members.get(role))},
+            )
+        self._drop_others(t.roles, roles)
+        self._rows(_clear(t.memberships), {})
+        for role, held_by in members.items():
+            for person in dict.fromkeys(held_by):
+                self._rows(_put(t.memberships), {"person": person, "role": role})
+        for agent, settings in agents.items():
+            self._rows(
+                _put(t.agents),
+                {
+                    "id": agent,
+                    "owner": settings["owner"],
+                    "mode": settings.get("mode"),
+                    "runs": _json(settings.get("runs")),
+                },
+            )
+        for gone in self._drop_others(t.agents, agents):
+            self._rows(_delete(t.tokens, "kind", "subject"), {"is_kind": "agent", "is_subject": gone})
+        for gone in self._drop_others(t.people, people):
+            self._rows(_delete(t.tokens, "kind", "subject"), {"is_kind": "person", "is_subject": gone})
+        self._rows(_clear(t.routes), {})
+        for position, route in enumerate(directory.get("routes") or ()):
+            self._rows(_put(t.routes), {"position": position, "document": _json(route)})
+
+    def _put_people(self, people: Mapping[str, Any]) -> None:
+        self._rows(_delete(t.identities, "source"), {"is_source": "file"})
+        for person, described in people.items():
+            written = described.get("identities")
+            self._rows(_put(t.people), {"id": person, "name": described["name"], "identities": _json(written)})
+            for platform, value in (written or {}).items():
+                # The file's word stands over what was linked from chat: this person's, and whoever else's this was.
+                self._rows(_delete(t.identities, "person", "platform"), {"is_person": person, "is_platform": platform})
+                tenant, user = tenant_and_id(platform, value)
+                self._rows(
+                    _put(t.identities),
+                    {
+                        "platform": platform,
+                        "tenant": tenant,
+                        "id": user,
+                        "person": person,
+                        "name": described["name"],
+                        "source": "file",
+                    },
+                )
+
+    def _drop_others(self, table: sa.Table, kept: Mapping[str, Any]) -> list[str]:
+        gone = [row[0] for row in self._rows(_all_ids(table), {}) if row[0] not in kept]
+        for row_id in gone:
+            self._rows(_delete(table, "id"), {"is_id": row_id})
+        return gone
+
+    def add_pairing(self, code_hash: str, person: str, issued_by: str, expires_at: datetime) -> None:
+        self._rows(
+            _ADD_PAIRING,
+            {"code_hash": code_hash, "person": person, "issued_by": issued_by, "expires_at": expires_at},
+        )
+
+    def take_pairing(self, code_hash: str, now: datetime) -> str | None:
+        rows = self._rows(_TAKE_PAIRING, {"code": code_hash, "now": now})
+        return rows[0][0] if rows else None
+
+    def add_identity(self, person_id: str, actor: Actor) -> bool:
+        row = {"platform": actor.platform, "tenant": actor.tenant, "id": actor.id, "name": actor.name}
+        return bool(self._rows(_ADD_IDENTITY, {**row, "person": person_id, "source": "chat"}))
+
+    def add_token(self, token_hash: str, kind: str, subject: str, at: datetime) -> str:
+        token_id = str(uuid7())
+        row = {"id": token_id, "token_hash": token_hash, "kind": kind, "subject": subject, "created_at": at}
+        self._rows(_ADD_TOKEN, row)
+        return token_id
+
+    def token(self, token_hash: str) -> tuple[str, str, str] | None:
+        rows = self._rows(_TOKEN, {"hashed": token_hash})
+        return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
+    def drop_token(self, token_id: str) -> bool:
+        return bool(self._rows(_DROP_TOKEN, {"is_token": token_id}))
