@@ -44,6 +44,8 @@ def _web_address(text: str) -> str:
     parts = _parts(text)
     if parts is None or parts[0] not in ("http", "https") or not parts[1]:
         raise ValueError("must begin with https:// (or http://) and name a host")
+    if "@" in text:
+        raise ValueError("must carry no user and no password")
     return text.rstrip("/")
 
 
@@ -190,7 +192,7 @@ def admin_token(settings: Settings) -> SecretStr:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 with os.fdopen(descriptor, "w") as file:
-                    file.write(secrets.token_urlsafe(32) + "\n")
+                    file.write(f"placet_{secrets.token_urlsafe(32)}\n")
                     file.flush()
                     os.fsync(file.fileno())
                 # A link, unlike a rename, never takes the place of a token that another process has just made.

@@ -1,0 +1,91 @@
+"""The entry point of `placet` and of `python -m adapters`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from adapters.cli import app
+from adapters.cli.context import Check, Outside
+from bots import PLATFORMS
+from core.approvals import Actor, Reply
+from core.ports import BadSetting, Checking, Finding, Hooks, Unavailable
+
+
+def main() -> NoReturn:
+    """Run the command line and end at once, with its exit code.
+
+    The Temporal SDK crashes some processes while the interpreter winds down, after all work is done: nothing is left
+    to the interpreter's own end.
+    """
+    code = run(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = code or 1
+    os._exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of a command line: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted."""
+    outside = Outside(frozenset(PLATFORMS), {name: platform_check(name) for name in PLATFORMS})
+    try:
+        app(list(arguments), prog_name="placet", obj=outside)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        return 130
+    except BaseException as fault:
+        # A trace is for whoever looks for a bug; an error's message may quote what it was given, so it is left out.
+        where = traceback.extract_tb(fault.__traceback__)[-1]
+        at = f"{os.path.basename(where.filename)}:{where.lineno}"  # noqa: PTH119
+        sys.stderr.write(f"placet: a fault ({type(fault).__name__} at {at}); PLACET_LOG_LEVEL=debug shows where\n")
+        if os.environ.get("PLACET_LOG_LEVEL", "").lower() == "debug":
+            traceback.print_tb(fault.__traceback__)
+        return 1
+    return 0
+
+
+def platform_check(name: str) -> Check:
+    """What `placet doctor` asks of a platform: its settings held against the running service."""
+
+    async def check() -> Sequence[Finding]:
+        try:
+            surface = PLATFORMS[name](Hooks(Nobody(), Nobody(), lambda _: Nobody()))
+        except BadSetting as bad:
+            return [Finding("fail", str(bad), f"set {bad.name} right")]
+        if surface is None:
+            return [Finding("ok", f"{name} is off: PLACET_{name.upper()}_TOKEN is not set")]
+        try:
+            return await surface.check() if isinstance(surface, Checking) else ()
+        finally:
+            await surface.close()
+
+    return check
+
+
+class Nobody:
+    """What a surface is given that is only checked: nothing is linked, listed, moved or polled through it."""
+
+    async def link(self, actor: Actor, code: str) -> Reply:
+        raise Unavailable("this process only checks")
+
+    async def pending(self, actor: Actor) -> Reply:
+        raise Unavailable("this process only checks")
+
+    async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
+        raise Unavailable("this process only checks")
+
+    async def held(self) -> bool:
+        return False
+
+    async def drop(self) -> None:
+        return None
+
+
+if __name__ == "__main__":
+    main()

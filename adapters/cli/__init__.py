@@ -1,0 +1,33 @@
+"""The command line, `placet`: everything but demo, serve, migrate and doctor goes through the HTTP API (section 9)."""
+
+from __future__ import annotations
+
+import typer
+
+from adapters.cli import admin, approvals, doctor, processes
+
+app = typer.Typer(
+    name="placet",
+    help="A person's yes or no in front of what an agent or a workflow is about to do.",
+    epilog="Settings: PLACET_... variables, or placet.toml. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    # A trace with local variables would print tokens and arguments.
+    pretty_exceptions_enable=False,
+)
+
+for command in (
+    processes.demo,
+    processes.serve,
+    admin.apply,
+    doctor.doctor,
+    approvals.approvals,
+    approvals.show,
+    approvals.approve,
+    approvals.decline,
+    admin.link,
+    admin.token,
+    processes.migrate,
+):
+    app.command()(command)

@@ -1,0 +1,65 @@
+"""`placet apply`, `link` and `token`: what an administrator does to the directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from adapters.cli.approvals import AsJson
+from adapters.cli.context import api_of, fail
+
+
+def apply(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The directory file, placet.yaml.")],
+    json: AsJson = False,
+) -> None:
+    """Put the directory that FILE declares in the place of the applied one; prints what changed."""
+    from adapters.cli.api import path_of
+    from adapters.cli.rendering import print_json, print_lines
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file} cannot be read: {error.strerror if isinstance(error, OSError) else 'it is no UTF-8 text'}")
+    changed: list[str] = api_of(context).put_file(path_of("directory"), str(file), text)["changes"]
+    if json:
+        print_json({"changes": changed})
+    else:
+        print_lines(changed or ["No changes."])
+
+
+def link(context: typer.Context, person: Annotated[str, typer.Argument(help="Who, as in the directory.")]) -> None:
+    """Print a one-time code by which a person links an account of a chat platform."""
+    from adapters.cli.api import path_of
+
+    code = api_of(context).post(path_of("links"), {"person": person})["code"]
+    typer.echo(f"/start {code}")
+    typer.echo(
+        f"{person} sends this line to the bot, in a private chat with it, within 15 minutes. It works once.", err=True
+    )
+
+
+def token(
+    context: typer.Context,
+    subject: Annotated[
+        str, typer.Argument(metavar="AGENT|PERSON", help="Where one name is both: agent:NAME or person:NAME.")
+    ],
+) -> None:
+    """Print a new bearer token of an agent or a person; it is shown only now."""
+    from adapters.cli.api import path_of
+
+    api = api_of(context)
+    directory: dict[str, Any] = api.get(path_of("directory"))
+    kinds = [kind for kind, section in (("agent", "agents"), ("person", "people")) if subject in directory[section]]
+    name = subject
+    if not kinds and subject.partition(":")[0] in ("agent", "person"):
+        kind, _, name = subject.partition(":")
+        kinds = [kind]
+    if len(kinds) > 1:
+        fail(f"{subject} is both an agent and a person: write agent:{subject} or person:{subject}")
+    if not kinds:
+        fail(f"the directory has no agent and no person called {subject}: add it to placet.yaml and `placet apply` it")
+    typer.echo(api.post(path_of("tokens"), {kinds[0]: name})["token"])

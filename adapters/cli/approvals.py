@@ -1,0 +1,161 @@
+"""`placet approvals`, `show`, `approve` and `decline`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from adapters.cli.context import api_of, fail
+
+if TYPE_CHECKING:
+    from adapters.cli.api import Api
+
+SHORTEST = 8
+TARGET = re.compile(r"(?P<id>[0-9a-fA-F-]+)(@(?P<revision>[1-9][0-9]{0,9}))?")
+
+
+class Shown(StrEnum):
+    """Which approvals are listed."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    ALL = "all"
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Target = Annotated[str, typer.Argument(metavar="ID", help="The approval's id, or its first 8 or more characters.")]
+
+
+def approvals(
+    context: typer.Context,
+    status: Annotated[Shown, typer.Option(help="Which to list.")] = Shown.PENDING,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
+    json: AsJson = False,
+) -> None:
+    """List approvals, those that wait for an answer unless told otherwise."""
+    from adapters.cli.rendering import print_approvals, print_json
+
+    rows = listed(api_of(context), status, agent)
+    if json:
+        print_json(rows)
+    elif rows:
+        print_approvals(rows, datetime.now(UTC))
+    else:
+        of_agent = f" of {agent}" if agent else ""
+        typer.echo(f"Nothing{of_agent} is waiting for an answer." if status is Shown.PENDING
+                   else f"There are no {'' if status is Shown.ALL else f'{status} '}approvals{of_agent}.")  # fmt: skip
+
+
+def show(context: typer.Context, target: Target, json: AsJson = False) -> None:
+    """Show one approval: its card, where it stands, and what became of it."""
+    from adapters.cli.rendering import card_lines, print_json, print_lines
+
+    row = found(api_of(context), split(target)[0])
+    if json:
+        print_json(row)
+    else:
+        print_lines(card_lines(row, datetime.now(UTC)))
+
+
+def approve(
+    context: typer.Context,
+    target: Annotated[
+        str, typer.Argument(metavar="ID[@REVISION]", help="The approval, and the content revision read.")
+    ],
+) -> None:
+    """Allow a call. Shows its card and asks, unless the content revision that was read is given."""
+    from adapters.cli.rendering import card_lines, print_lines
+
+    identifier, revision = split(target)
+    if revision is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        fail("this is no terminal to ask on: read the card with `placet show ID`, then give its content revision, "
+             "`placet approve ID@REVISION`", code=2)  # fmt: skip
+    api = person_of(context)
+    row = found(api, identifier)
+    if revision is None:
+        now = datetime.now(UTC)
+        print_lines(card_lines(row, now))
+        if row["status"] != "pending":
+            raise typer.Exit(1)
+        if not typer.confirm("Allow this?", default=False):
+            fail("nothing was decided")
+    decide(api, row, {"verdict": "allow", "content_revision": revision or row["content_revision"]})
+
+
+def decline(
+    context: typer.Context,
+    target: Target,
+    note: Annotated[str | None, typer.Argument(help="Why; the agent is told.")] = None,
+) -> None:
+    """Decline a call, with a note where one is given."""
+    identifier, revision = split(target)
+    api = person_of(context)
+    body: dict[str, Any] = {"verdict": "decline"}
+    if note is not None:
+        body["note"] = note
+    if revision is not None:
+        body["content_revision"] = revision
+    decide(api, found(api, identifier), body)
+
+
+def decide(api: Api, row: dict[str, Any], body: dict[str, Any]) -> None:
+    from adapters.cli.api import path_of
+    from adapters.cli.rendering import print_lines, tool_of
+
+    api.post(path_of("approvals", row["id"], "decision"), body)
+    done = "Allowed" if body["verdict"] == "allow" else "Declined"
+    print_lines([f"{done}: {tool_of(row)} for {row['agent']}."])
+
+
+def person_of(context: typer.Context) -> Api:
+    """The API with a token that can answer; the admin token cannot, and that is said before anybody reads a card."""
+    from adapters.cli.api import ANSWER_WITH_A_PERSON
+
+    api = api_of(context)
+    if api.administers:
+        fail(ANSWER_WITH_A_PERSON)
+    return api
+
+
+def split(target: str) -> tuple[str, int | None]:
+    """The id and the content revision of ID[@REVISION]; anything else is wrong usage."""
+    match = TARGET.fullmatch(target)
+    if match is None or len(match["id"]) < SHORTEST:
+        fail(
+            f"an approval is named by at least {SHORTEST} characters of its id, as `placet approvals` lists it", code=2
+        )
+    return match["id"].lower(), int(match["revision"]) if match["revision"] else None
+
+
+def listed(api: Api, status: Shown, agent: str | None) -> list[dict[str, Any]]:
+    from adapters.cli.api import path_of
+
+    wanted = None if status is Shown.ALL else status.value
+    rows: list[dict[str, Any]] = api.get(path_of("approvals"), status=wanted, agent=agent)["approvals"]
+    return rows
+
+
+def found(api: Api, identifier: str) -> dict[str, Any]:
+    """The approval of an id, or of the beginning of one: of those that wait, else of the latest."""
+    from adapters.cli.api import path_of
+
+    if len(identifier) < 36:
+        for status in (Shown.PENDING, Shown.ALL):
+            ids = [row["id"] for row in listed(api, status, None) if row["id"].startswith(identifier)]
+            if len(ids) > 1:
+                fail(f"{len(ids)} approvals begin with {identifier}: give more of the id")
+            if ids:
+                identifier = ids[0]
+                break
+        else:
+            fail(f"no approval that waits, and none of the latest, begins with {identifier}: give the whole id")
+    row: dict[str, Any] = api.get(path_of("approvals", identifier))
+    return row
