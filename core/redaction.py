@@ -186,10 +186,10 @@ def _secrets(text: str) -> Iterator[tuple[int, int]]:
     for found in _USER.finditer(text):
         yield found.span(found.lastgroup or 0)
     at = 0
-    while found := _NAMED.search(text, at):
-        at = found.end()
-        name = found["name"]
-        if found["space"] is not None and (not name.startswith("-") or text.startswith("-", at)):
+    while named := _NAMED.search(text, at):
+        at = named.end()
+        name = named["name"]
+        if named["space"] is not None and (not name.startswith("-") or text.startswith("-", at)):
             continue
         value = _VALUE.match(text, at) if is_secret_name(name) else None
         if value is None or value[0].lower() in _NOTHING_TO_HIDE or not is_secret_name(name, value[0]):
