@@ -1,0 +1,1 @@
+"""Tests of the workflows over a real Temporal server."""

@@ -1,0 +1,264 @@
+"""One Placet worker over a real Temporal server and a real database, with a recorder in the place of the chats."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import RetryPolicy
+from temporalio.worker import Worker
+
+from adapters.database import Database
+from adapters.migrate import migrate
+from adapters.temporal import Temporal, TemporalBell
+from core.approvals import Approval, AuditLine, Destination, Press, Reply, Status, Verdict
+from core.people import Directory, Refusal
+from core.ports import Admission, Ledger, Slow, Store, Unavailable
+from core.service import Approvals
+from workflows.activities import Bookkeeping, Posts
+from workflows.approval import ApprovalWorkflow
+from workflows.sweep import SweepWorkflow
+
+T = TypeVar("T")
+
+DIRECTORY: dict[str, Any] = {
+    "people": {"dana": {"name": "Dana Reyes", "identities": {"telegram": "1001"}}},
+    "roles": {"approver": ["approvals:view", "approvals:answer"]},
+    "members": {"approver": ["dana"]},
+    "agents": {
+        "billing": {
+            "owner": "dana",
+            "runs": [{"tool": "stripe.refund", "activity": "refund", "task_queue": "billing"}],
+        }
+    },
+    "routes": [{"match": {"agent": "billing"}, "ask": ["role:approver"], "at": ["telegram:-1001/31"]}],
+}
+
+
+class Clock:
+    """This machine's clock, until a test sets it."""
+
+    def __init__(self) -> None:
+        self.set: datetime | None = None
+
+    def now(self) -> datetime:
+        return self.set or datetime.now(UTC)
+
+
+class OpenGate:
+    async def admit(self, press: Press) -> Admission:
+        return Admission()
+
+    async def settle(self, press: Press, reply: Reply) -> None: ...
+
+
+class Quiet:
+    """A feed and a meter that tell nobody; the nudges are counted."""
+
+    def __init__(self) -> None:
+        self.nudges: list[str] = []
+
+    async def publish(self, approval_id: str, revision: int) -> None: ...
+
+    def subscribe(self) -> Any:
+        raise NotImplementedError
+
+    def press(self, platform: str, result: str, seconds: float) -> None: ...
+
+    def decision(self, verdict: str, via: str) -> None: ...
+
+    def redraw(self, platform: str, result: str) -> None: ...
+
+    def nudge(self, result: str) -> None:
+        self.nudges.append(result)
+
+
+class Faulty:
+    """The store, which cannot be reached while `down` is set."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.down = False
+
+    async def write(self, work: Callable[[Ledger], T]) -> T:
+        if self.down:
+            raise Unavailable("the database is down")
+        return await self.store.write(work)
+
+    async def read(self, work: Callable[[Ledger], T]) -> T:
+        if self.down:
+            raise Unavailable("the database is down")
+        return await self.store.read(work)
+
+
+class Deaf:
+    """A bell that can be muted, as when a nudge is lost."""
+
+    def __init__(self, bell: TemporalBell) -> None:
+        self.bell = bell
+        self.muted = False
+
+    async def ring(self, approval: Approval) -> None:
+        if not self.muted:
+            await self.bell.ring(approval)
+
+    async def start(self, approval: Approval) -> None:
+        if not self.muted:
+            await self.bell.start(approval)
+
+
+@dataclass
+class Recorder:
+    """A desk that keeps what it is asked to post; `faults` are raised first, one a post."""
+
+    posted: list[tuple[str, Destination, str]] = field(default_factory=list)
+    reminded: list[str] = field(default_factory=list)
+    faults: list[Exception] = field(default_factory=list)
+    stuck: bool = False
+    approvals: Approvals | None = None
+
+    async def post(self, approval_id: str, destination: Destination, person: str) -> str:
+        if self.stuck:
+            raise Slow(0.2)
+        if self.faults:
+            raise self.faults.pop(0)
+        self.posted.append((approval_id, destination, person))
+        return "posted"
+
+    async def remind(self, approval_id: str) -> None:
+        assert self.approvals is not None
+        if await self.approvals.mark_reminded(approval_id):
+            self.reminded.append(approval_id)
+
+    async def redraw_stale(self, limit: int) -> int:
+        return 0
+
+
+@dataclass
+class World:
+    """What a test holds: the door, the chats' recorder, and a client that knows nothing of Placet."""
+
+    temporal: Temporal
+    client: Client
+    approvals: Approvals
+    store: Faulty
+    clock: Clock
+    bell: Deaf
+    desk: Recorder
+    meter: Quiet
+    books: Bookkeeping
+    queue: str = ""
+
+    async def ask(self, document: dict[str, Any], **options: Any) -> WorkflowHandle[Any, Any]:
+        """Start `ApprovalWorkflow` as any program would."""
+        options.setdefault("id", f"ask-{uuid4()}")
+        return await self.client.start_workflow("ApprovalWorkflow", document, task_queue="placet", **options)
+
+    async def row(self, workflow_id: str, status: Status | None = None) -> Approval:
+        """The row that a workflow asked for, once it is there (with a status: once it has it)."""
+        for _ in range(400):
+            rows = await self.store.store.read(lambda ledger: ledger.approvals(limit=1000))
+            for row in rows:
+                if workflow_id in (row.workflow_id, f"approval-{row.id}") and status in (None, row.status):
+                    return row
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"no such row of {workflow_id} in 8 s")
+
+    async def decide(self, row: Approval, verdict: Verdict = Verdict.ALLOW, note: str | None = None) -> Approval:
+        decided = await self.approvals.decide(
+            row.id, "dana", verdict, content_revision=row.content_revision, note=note, key=str(uuid4()), via="cli"
+        )
+        assert not isinstance(decided, Refusal), decided
+        return decided
+
+    async def audit(self, row: Approval) -> list[AuditLine]:
+        return list(await self.store.store.read(lambda ledger: ledger.audit_of(row.id)))
+
+
+def an_ask(**changes: Any) -> dict[str, Any]:
+    """A refund that `refund` on the test's own task queue would make; None leaves a field out."""
+    document: dict[str, Any] = {
+        "agent": "billing",
+        "tool": "stripe.refund",
+        "operation": "create",
+        "arguments": {"charge": "ch_1", "amount": 4900, "currency": "GBP"},
+        "effect": "money",
+    }
+    document |= changes
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def a_run(queue: str, activity: str = "refund", **changes: Any) -> dict[str, Any]:
+    return {"activity": activity, "task_queue": queue, "start_to_close_s": 30, "schedule_to_start_s": 30} | changes
+
+
+async def open_store(url: str) -> Database:
+    await migrate(url)
+    store = Database.open(url)
+    await store.write(lambda ledger: ledger.replace_directory(DIRECTORY))
+    return store
+
+
+@asynccontextmanager
+async def a_world(
+    address: str, url: str, *, namespace: str = "default", wrap: Callable[[Store], Store] = lambda store: store,
+    codec: Any = None,
+) -> AsyncIterator[World]:  # fmt: skip
+    """Everything but the workers."""
+    database = await open_store(url)
+    store = Faulty(wrap(database))
+    temporal = Temporal(address, namespace, codec=codec)
+    clock, quiet = Clock(), Quiet()
+    bell = Deaf(TemporalBell(temporal, quiet))
+    approvals = Approvals(
+        store=store, gate=OpenGate(), bell=bell, feed=quiet, clock=clock, meter=quiet, directory=Directory()
+    )
+    desk = Recorder(approvals=approvals)
+    client = await Client.connect(address, namespace=namespace, identity="caller")
+    books = Bookkeeping(approvals, temporal.describe)
+    try:
+        yield World(temporal, client, approvals, store, clock, bell, desk, quiet, books)
+    finally:
+        await approvals.close()
+        await database.close()
+
+
+@asynccontextmanager
+async def serving(world: World, *, cache: int = 1000) -> AsyncIterator[None]:
+    """Placet's two workers, stopped at the end of the block."""
+    posts = Posts(world.desk)
+    workers = [
+        world.temporal.worker(
+            "placet", workflows=[ApprovalWorkflow, SweepWorkflow], activities=world.books.activities, cache=cache
+        ),
+        world.temporal.worker("placet-bots", activities=posts.activities),
+    ]
+    running = [asyncio.create_task(worker.run()) for worker in workers]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+@asynccontextmanager
+async def a_caller(
+    client: Client, activities: Sequence[Callable[..., Any]], workflows: Sequence[type] = ()
+) -> AsyncIterator[str]:
+    """The worker of another program; yields the name of its task queue."""
+    queue = f"caller-{uuid4()}"
+    async with AsyncExitStack() as stack:
+        worker = Worker(client, task_queue=queue, activities=activities, workflows=workflows)
+        await stack.enter_async_context(worker)
+        yield queue
+
+
+ONCE = RetryPolicy(maximum_attempts=1)
+SOON = timedelta(seconds=10)

@@ -1,0 +1,126 @@
+"""What travels between the workflows and their activities: ids, instants and answers, never a secret of Placet's."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from core.approvals import Destination, Outcome
+
+APPROVAL_WORKFLOW = "ApprovalWorkflow"
+SWEEP_WORKFLOW = "SweepWorkflow"
+BOTS_QUEUE = "placet-bots"
+
+
+class _Payload(BaseModel):
+    # Fields that a newer worker added are ignored by an older one, so that both can serve one queue.
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+class Call(_Payload):
+    """The caller's activity; durations in seconds."""
+
+    activity: str
+    task_queue: str
+    start_to_close_s: int
+    schedule_to_start_s: int
+
+
+class Answer(_Payload):
+    """What the caller is given, without `result` and `arguments`, which the workflow puts in as the texts they are.
+
+    `status` is approved, declined, expired, cancelled, auto (ran unasked) or pending (a draft); `text` is the
+    sentence for the model.
+    """
+
+    approval_id: str
+    status: str
+    outcome: Outcome
+    error: str | None
+    decided_by: str | None
+    decided_at: datetime | None
+    note: str | None
+    by_message: bool
+    text: str | None
+
+
+class Row(_Payload):
+    """What a waiting run needs of its row.
+
+    `call` is set when this run may run it now, and only then; `arguments` is the exact text of the final arguments,
+    set once the row is final, so that waiting carries no content.
+    """
+
+    answer: Answer
+    pending: bool
+    expires_at: datetime
+    remind_at: datetime | None = None
+    call: Call | None = None
+    arguments: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.answer.approval_id
+
+
+class Place(_Payload):
+    """One place a card goes to."""
+
+    platform: str
+    account: str
+    chat: str
+    thread: str
+    person: str
+
+    @property
+    def destination(self) -> Destination:
+        return Destination(self.platform, self.account, self.chat, self.thread)
+
+
+class Fault(_Payload):
+    """Why an ask cannot be taken: the field and the fix, never the value."""
+
+    field: str
+    problem: str
+
+
+class Opening(_Payload):
+    """What came of an ask: a fault, or the row and where its cards go.
+
+    `handed_over`: the row lives in the workflow `approval-<id>`, which is to be started, and this run returns at once.
+    """
+
+    fault: Fault | None = None
+    row: Row | None = None
+    places: tuple[Place, ...] = ()
+    handed_over: bool = False
+
+
+class Posting(_Payload):
+    """One card to post."""
+
+    approval_id: str
+    place: Place
+
+
+class Ended(_Payload):
+    """What became of a call, as the run that made it saw it."""
+
+    approval_id: str
+    run_id: str
+    outcome: Outcome
+    error: str | None = None
+
+
+class Round(_Payload):
+    """What one round of the sweep did; a step that failed is named in `failed`."""
+
+    rung: int = 0
+    expired: int = 0
+    settled: int = 0
+    started: int = 0
+    checked: int = 0
+    missing: int = 0
+    redrawn: int = 0
+    failed: tuple[str, ...] = ()
