@@ -96,6 +96,12 @@ def names(processes: list[psutil.Process]) -> set[str]:
     return {process.name() for process in processes} & {"temporal", "valkey-server"}
 
 
+def servers_in(folder: Path) -> list[psutil.Process]:
+    """This process's own children that work in the folder, which sets them apart from the servers of the whole run."""
+    family = psutil.Process().children(recursive=True)
+    return [process for process in family if living(process) and Path(process.cwd()).is_relative_to(folder)]
+
+
 async def test_both_servers_answer_and_are_gone_afterwards(tmp_path: Path) -> None:
     async with Embedded(tmp_path / "data") as services:
         client = await Client.connect(services.temporal_address)
@@ -103,10 +109,9 @@ async def test_both_servers_answer_and_are_gone_afterwards(tmp_path: Path) -> No
         assert await client.service_client.check_health()
         async with Redis.from_url(services.redis_url) as redis:
             assert await redis.ping()
-        running = psutil.Process().children(recursive=True)
-        assert {"temporal", "valkey-server"} <= names(running)
+        assert names(servers_in(tmp_path)) == {"temporal", "valkey-server"}
         assert services.temporal_ui_url == ""
-    assert not names([process for process in running if living(process)])
+    assert not servers_in(tmp_path)
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
 
@@ -221,7 +226,7 @@ async def test_a_server_that_cannot_start_says_why_and_leaves_nothing_behind(tmp
     assert "the embedded temporal server ended at its start: " in str(failed.value)
     assert str(tmp_path / "temporal.log") in str(failed.value)
     assert "\n" not in str(failed.value)
-    assert not names(psutil.Process().children(recursive=True))
+    assert not servers_in(tmp_path)
     (tmp_path / "temporal.db").unlink()
     async with Embedded(tmp_path) as services:
         assert services.temporal_address
