@@ -1,0 +1,120 @@
+"""What an administrator does over HTTP: link codes, bearer tokens and the directory."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from adapters.directory_file import DirectoryError, changes, read_directory
+from adapters.http.auth import ByAdmin, Using
+from adapters.http.bodies import WHOLE, YAML_OR_JSON, LinkBody, TokenBody, read_body, read_json
+from adapters.http.openapi import answers, body_of
+from adapters.http.problems import Problem, invalid
+from adapters.http.views import View
+from core.people import PAIRING_LIFETIME, hash_of
+from core.ports import Ledger
+
+router = APIRouter(prefix="/v1", tags=["administration"])
+
+DIRECTORY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/yaml": {"schema": {"type": "string", "description": "placet.yaml"}},
+            "application/json": {"schema": {"type": "object", "description": "The same as JSON."}},
+        },
+    }
+}
+
+
+class LinkView(View):
+    """A code to send to the bot, once."""
+
+    person: str
+    code: str
+    expires_at: datetime
+
+
+class TokenView(View):
+    """A bearer token; only its hash is kept, so it is shown this once."""
+
+    id: str
+    kind: Literal["agent", "person"]
+    subject: str
+    token: str
+
+
+class ChangesView(View):
+    """What applying the directory changed, a line each; empty when nothing."""
+
+    changes: list[str] = Field(examples=[["+ person dana (Dana Reyes)"]])
+
+
+@router.post("/links", status_code=201, summary="Make a link code",
+             responses=answers(401, 403, 404, 413, 415, 422, 500, 503),
+             openapi_extra=body_of(LinkBody, "For whom."))  # fmt: skip
+async def link(request: Request, services: Using, caller: ByAdmin) -> LinkView:
+    """A one-time code that links a person to an account on a platform; it works for 15 minutes."""
+    body = await read_json(request, LinkBody, services.limits.body)
+    now = services.clock.now()
+    by = caller.subject or caller.id
+    code = await services.store.write(lambda ledger: services.directory.issue_pairing(ledger, body.person, by, now))
+    if code is None:
+        raise unknown("person")
+    return LinkView(person=body.person, code=code, expires_at=now + PAIRING_LIFETIME)
+
+
+@router.post("/tokens", status_code=201, summary="Make a bearer token",
+             responses=answers(401, 403, 404, 413, 415, 422, 500, 503),
+             openapi_extra=body_of(TokenBody, "For whom."))  # fmt: skip
+async def token(request: Request, services: Using, caller: ByAdmin) -> TokenView:
+    """A bearer token of an agent (asks, and sees its own) or of a person (answers, and views)."""
+    body = await read_json(request, TokenBody, services.limits.body)
+    kind: Literal["agent", "person"] = "agent" if body.agent else "person"
+    subject = body.agent or body.person
+    secret = f"placet_{secrets.token_urlsafe(32)}"
+
+    def work(ledger: Ledger) -> str | None:
+        known = ledger.agent(subject) if kind == "agent" else ledger.person(subject)
+        return ledger.add_token(hash_of(secret), kind, subject, services.clock.now()) if known else None
+
+    token_id = await services.store.write(work)
+    if token_id is None:
+        raise unknown(kind)
+    return TokenView(id=token_id, kind=kind, subject=subject, token=secret)
+
+
+def unknown(kind: str) -> Problem:
+    detail = f"{kind}: the directory has no such {kind}; add it to placet.yaml and run placet apply."
+    return Problem(f"unknown_{kind}", detail, field=kind)
+
+
+@router.get("/directory", summary="Read the directory", responses=answers(401, 403, 500, 503))
+async def directory(services: Using, caller: ByAdmin) -> dict[str, Any]:
+    """The directory as it is applied now, in the shape of placet.yaml; durations are seconds."""
+    return dict(await services.store.read(lambda ledger: ledger.directory()))
+
+
+@router.put("/directory", summary="Apply the directory",
+            responses=answers(401, 403, 413, 415, 422, 500, 503), openapi_extra=DIRECTORY)  # fmt: skip
+async def apply(request: Request, services: Using, caller: ByAdmin) -> ChangesView:
+    """Puts this directory in the place of the applied one, whole or not at all. A wrong line is named."""
+    body = await read_body(request, YAML_OR_JSON, services.limits.directory)
+    try:
+        wanted = read_directory(body.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise invalid(WHOLE, "not valid UTF-8") from None
+    except DirectoryError as error:
+        raise Problem("invalid_directory", str(error), line=error.line) from None
+
+    def work(ledger: Ledger) -> list[str]:
+        before: Mapping[str, Any] = ledger.directory()
+        ledger.replace_directory(wanted)
+        return changes(before, wanted)
+
+    return ChangesView(changes=await services.store.write(work))

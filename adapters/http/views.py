@@ -1,0 +1,179 @@
+"""An approval as HTTP shows it (design section 9): the card redacted, the arguments for the asking agent alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from fastapi import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from adapters.http.auth import Caller
+from adapters.http.services import Services
+from core.approvals import Approval, Card, Effect, Outcome, Runtime, Status, Tone
+from core.cards import card_json, card_of
+from core.people import route_of
+from core.ports import Ledger
+from core.wording import sentence_for
+
+EXAMPLE: dict[str, Any] = {
+    "id": "019cd2a1-7c00-7d3e-9f00-2b6f0c1d4e5a", "agent": "billing", "tool": "stripe.refund", "operation": "create",
+    "effect": "money", "runtime": "external", "status": "pending", "outcome": "none", "revision": 1,
+    "content_revision": 1, "created_at": "2026-03-09T12:00:00Z", "expires_at": "2026-03-16T12:00:00Z",
+    "valid_until": None, "waiting_for": ["role:approver"], "undeliverable": False, "undeliverable_reason": None,
+    "decision": None, "text": None, "error": None, "digest": "sha256:" + "0" * 64,
+    "card": {
+        "title": "Refund a duplicate charge", "pill": "Spends or deletes", "body": "",
+        "lines": [["Amount", "£49.00"], ["Customer", "Ada Lovelace"]], "claimed": [1],
+        "claim": "The customer was charged twice.", "status": "", "tone": "quiet",
+        "expiry": "Expires 16 March, 12:00 UTC", "digest": "sha256:" + "0" * 64,
+        "attachments": [], "content_revision": 1,
+    },
+}  # fmt: skip
+
+
+class View(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class DecisionView(View):
+    """A person's answer."""
+
+    verdict: Literal["allow", "decline"]
+    by: str = Field(description="The person, as the directory names them.")
+    via: str = Field(description="Where it was answered: telegram, cli, http, ...")
+    at: datetime
+    note: str | None
+    by_message: bool = Field(description="Whether the note was a message sent instead of a decision.")
+
+
+class CardView(View):
+    """What a person is shown, redacted; plain text."""
+
+    title: str
+    pill: str = Field(description="How far the call reaches.")
+    body: str
+    lines: list[list[str]] = Field(description="Label and value.")
+    claimed: list[int] = Field(description="The lines, counted from 0, whose value is the agent's own word.")
+    claim: str = Field(description="The agent's own word, which nobody has checked.")
+    status: str = Field(description="What became of it; empty while it waits.")
+    tone: Tone
+    expiry: str
+    digest: str
+    attachments: list[str] = Field(description="The files that hold what does not fit on a card.")
+    content_revision: int
+
+
+class ApprovalView(View):
+    """One approval."""
+
+    model_config = ConfigDict(frozen=True, json_schema_extra={"examples": [EXAMPLE]})
+    id: str
+    agent: str
+    tool: str
+    operation: str
+    effect: Effect
+    runtime: Runtime
+    status: Status
+    outcome: Outcome
+    revision: int
+    content_revision: int
+    created_at: datetime
+    expires_at: datetime
+    valid_until: datetime | None = Field(description="Until when an allowed external call may be claimed.")
+    waiting_for: list[str] = Field(description="Who is asked; empty once it is final.")
+    undeliverable: bool = Field(description="True when no card of it can be seen by anybody.")
+    undeliverable_reason: str | None
+    decision: DecisionView | None = Field(description="null while pending, and where nobody decided.")
+    text: str | None = Field(description="The sentence for the model; null while pending, but for drafts.")
+    error: str | None = Field(description="What kept the call from running, or broke it off.")
+    digest: str = Field(description="SHA-256 over the canonical JSON of tool, operation, run and final arguments.")
+    card: CardView
+    arguments: dict[str, Any] | None = Field(
+        default=None, description="The final arguments; present for the asking agent's own token only."
+    )
+
+
+class ApprovalsView(View):
+    """Approvals, newest first."""
+
+    approvals: list[ApprovalView]
+
+
+class ClaimView(View):
+    """Leave to run the call once."""
+
+    claim_token: str = Field(description="Needed to record the outcome.")
+    arguments: dict[str, Any] = Field(description="What was allowed, edits included: run exactly this.")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one caller is shown of some approvals: their cards, drawn with the names that people have now."""
+
+    caller: Caller
+    approvals: Sequence[Approval]
+    cards: Sequence[Card]
+    names: Mapping[str, str]
+
+    def one(self, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+        return Response(self._json()[0], status, headers, "application/json")
+
+    def many(self) -> Response:
+        return Response('{"approvals":[' + ",".join(self._json()) + "]}", media_type="application/json")
+
+    def _json(self) -> list[str]:
+        return [
+            shown_to(self.caller, approval, view_of(approval, card, self.names))
+            for approval, card in zip(self.approvals, self.cards, strict=True)
+        ]
+
+
+async def page(services: Services, caller: Caller, *approvals: Approval) -> Page:
+    def context(ledger: Ledger) -> tuple[dict[str, str], list[bool]]:
+        names = {person.id: person.name for person in ledger.people()}
+        return names, [services.directory.runs_unlisted(ledger, approval) for approval in approvals]
+
+    names, unlisted = await services.store.read(context)
+    now = services.clock.now()
+    cards = [
+        card_of(approval, names, now, redaction=services.redaction, unlisted_run=each)
+        for approval, each in zip(approvals, unlisted, strict=True)
+    ]
+    return Page(caller, approvals, cards, names)
+
+
+def shown_to(caller: Caller, approval: Approval, view: ApprovalView) -> str:
+    text = view.model_dump_json(exclude={"arguments"})
+    return with_arguments(text, approval.final_arguments) if caller.asked(approval) else text
+
+
+def with_arguments(document: str, arguments: str) -> str:
+    """A JSON object with `arguments` added as the text they came as, so that not a digit changes on the way."""
+    return f'{document[:-1]},"arguments":{arguments}}}'
+
+
+def view_of(approval: Approval, card: Card, names: Mapping[str, str]) -> ApprovalView:
+    return ApprovalView(
+        id=approval.id, agent=approval.agent, tool=approval.tool, operation=approval.operation,
+        effect=approval.effect, runtime=approval.runtime, status=approval.status, outcome=approval.outcome,
+        revision=approval.revision, content_revision=approval.content_revision, created_at=approval.created_at,
+        expires_at=approval.expires_at, valid_until=approval.valid_until,
+        waiting_for=list(route_of(approval).ask) if approval.pending else [],
+        undeliverable=approval.undeliverable is not None,
+        undeliverable_reason=approval.undeliverable,
+        decision=decision_of(approval), text=sentence_for(approval, names), error=approval.outcome_note,
+        digest=approval.digest, card=CardView.model_validate(card_json(card)),
+    )  # fmt: skip
+
+
+def decision_of(approval: Approval) -> DecisionView | None:
+    """The person's answer; an expired or withdrawn request has none, which tells it from a decline."""
+    if approval.status not in (Status.APPROVED, Status.DECLINED) or approval.decided_at is None:
+        return None
+    return DecisionView(
+        verdict="allow" if approval.status is Status.APPROVED else "decline", by=approval.decided_by or "",
+        via=approval.decided_via or "", at=approval.decided_at, note=approval.note, by_message=approval.by_message,
+    )  # fmt: skip

@@ -1,0 +1,135 @@
+"""Logs: one line per event on standard error, JSON or for a terminal, with anything shaped like a token hidden."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import traceback
+from types import TracebackType
+from typing import Any, cast
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+QUIET = ("httpx", "httpcore", "uvicorn.access")
+HIDDEN = "[hidden]"
+FRAMES = 30
+DEEPEST = 8
+
+# The last net: no line is meant to carry any of these (design section 9).
+TOKENS = re.compile(
+    r"""\d{5,}:[\w-]{35}                                     # Telegram
+      | \bxox[a-z]-[\w-]{8,} | \bxapp-[\w-]{8,}              # Slack
+      | \b[\w-]{23,30}\.[\w-]{6}\.[\w-]{27,}                 # Discord
+      | \bplacet_[\w-]{20,}                                  # ours
+      | \beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*                  # a JSON web token
+      | (?<=://)[^\s/@:]*:[^\s/@]+(?=@)                      # user and password of a URL
+    """,
+    re.VERBOSE | re.ASCII,
+)
+BEARER = re.compile(r"\b(bearer|basic)(\s+|%20)[\w.~+/=-]{8,}", re.IGNORECASE)
+
+
+def configure_logs(level: str, json: bool) -> None:
+    """Send every log of the process to standard error: JSON lines, or, with `json` false, lines for a terminal.
+
+    `level` is a name such as `info`; raises ValueError for another.
+    """
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise ValueError(f"the log level must be debug, info, warning or error, not {level!r}")
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        show_fault,
+        hide_tokens,
+    ]
+    renderer: Processor = (
+        structlog.processors.JSONRenderer(ensure_ascii=True, default=type_of)
+        if json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
+        )
+    )
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(number)
+    logging.captureWarnings(True)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        ours = logging.getLogger(name)
+        ours.handlers.clear()
+        ours.propagate = True
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, number))
+
+
+def show_fault(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """An exception as its type and where it was raised; its text, which may quote what somebody sent, is left out."""
+    found = event.pop("exc_info", None)
+    if found is True:
+        found = sys.exc_info()
+    if isinstance(found, BaseException):
+        found = (type(found), found, found.__traceback__)
+    if isinstance(found, tuple) and isinstance(found[1], BaseException):
+        event["fault"] = _chain(found[1])
+    event.pop("stack_info", None)
+    return event
+
+
+def _chain(error: BaseException) -> list[str]:
+    lines: list[str] = []
+    cause: BaseException | None = error
+    for _ in range(DEEPEST):
+        if cause is None:
+            break
+        lines += [type(cause).__qualname__, *_frames(cause.__traceback__)]
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return lines
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
+    frames = traceback.extract_tb(trace, limit=-FRAMES)
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+
+
+def hide_tokens(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Hide what looks like a token, wherever in the event it stands."""
+    return cast(EventDict, {key: value if key.startswith("_") else _hidden(value) for key, value in event.items()})
+
+
+def _hidden(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return BEARER.sub(rf"\1 {HIDDEN}", TOKENS.sub(HIDDEN, value))
+    if isinstance(value, bool | int | float | None):
+        return value
+    if depth >= DEEPEST:
+        return type_of(value)
+    if isinstance(value, dict):
+        return {_hidden(str(key)): _hidden(member, depth + 1) for key, member in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_hidden(member, depth + 1) for member in value]
+    return type_of(value)
+
+
+def type_of(value: object) -> str:
+    """What stands for an object that is no plain value: its type, for its text may hold anything."""
+    return f"<{type(value).__qualname__}>"

@@ -1,0 +1,115 @@
+"""Prometheus metrics of one process: what an operator watches, with labels that never carry an id."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+from core.ports import Clock
+
+log = logging.getLogger("placet.adapters")
+
+SCRAPE_S = 2.0
+PRESS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+HTTP_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+
+Waiting = Callable[[], Awaitable[tuple[int, datetime | None]]]
+
+
+class Metrics:
+    """core.ports.Meter over a registry of its own.
+
+    `waiting` reads how many rows are pending and when the oldest was created; it is asked at each scrape, for at most
+    2 s. Without an answer the last figures stay and `placet_database_up` is 0.
+    """
+
+    def __init__(self, *, version: str, clock: Clock, waiting: Waiting | None = None) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._clock, self._waiting = clock, waiting
+        ProcessCollector(registry=registry)
+        build = Gauge("placet_build_info", "Always 1; the version is a label.", ["version"], registry=registry)
+        build.labels(version).set(1)
+        self._presses = Counter(
+            "placet_presses", "Presses and replies from a platform, by what came of them.", ["platform", "result"],
+            registry=registry,
+        )  # fmt: skip
+        self._press_seconds = Histogram(
+            "placet_press_seconds", "Time from a press to the reply for its presser.", ["platform"],
+            buckets=PRESS_BUCKETS, registry=registry,
+        )  # fmt: skip
+        self._decisions = Counter(
+            "placet_decisions", "Approvals that became final, by how and where.", ["verdict", "via"], registry=registry
+        )
+        self._nudges = Counter(
+            "placet_nudges", "Nudges to waiting workflows, by result.", ["result"], registry=registry
+        )
+        self._redraws = Counter(
+            "placet_redraws", "Cards redrawn, by result.", ["platform", "result"], registry=registry
+        )
+        self._pending = Gauge("placet_waiting_approvals", "Approvals that wait for an answer.", registry=registry)
+        self._oldest = Gauge(
+            "placet_oldest_waiting_seconds",
+            "Age of the oldest approval that waits; 0 when none does.",
+            registry=registry,
+        )
+        self._database_up = Gauge(
+            "placet_database_up", "1 when the database answered at this scrape, else 0.", registry=registry
+        )
+        self._gate_open = Gauge(
+            "placet_gate_open", "1 while Redis is away and presses pass unlimited, else 0.", registry=registry
+        )
+        self._gate_openings = Counter("placet_gate_openings", "How often the gate opened.", registry=registry)
+        self._requests = Counter(
+            "placet_http_requests", "HTTP requests by route.", ["method", "route", "status"], registry=registry
+        )
+        self._request_seconds = Histogram(
+            "placet_http_request_seconds", "Time to the start of the response, long polls included.",
+            ["method", "route"], buckets=HTTP_BUCKETS, registry=registry,
+        )  # fmt: skip
+
+    def press(self, platform: str, result: str, seconds: float) -> None:
+        self._presses.labels(platform, result).inc()
+        self._press_seconds.labels(platform).observe(seconds)
+
+    def decision(self, verdict: str, via: str) -> None:
+        self._decisions.labels(verdict, via).inc()
+
+    def redraw(self, platform: str, result: str) -> None:
+        self._redraws.labels(platform, result).inc()
+
+    def nudge(self, result: str) -> None:
+        self._nudges.labels(result).inc()
+
+    def gate(self, is_open: bool) -> None:
+        """The gate opened (everything passes) or shut again."""
+        self._gate_open.set(is_open)
+        if is_open:
+            self._gate_openings.inc()
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """`route` is the template of the path, never the path."""
+        method = method if method in METHODS else "other"
+        self._requests.labels(method, route, str(status)).inc()
+        self._request_seconds.labels(method, route).observe(seconds)
+
+    async def scrape(self) -> bytes:
+        """Everything in Prometheus's text format, the waiting approvals as they are now."""
+        if self._waiting is not None:
+            try:
+                async with asyncio.timeout(SCRAPE_S):
+                    count, oldest = await self._waiting()
+            except Exception as error:
+                # A scrape must not fail because the database does: the gauge says so.
+                log.warning("waiting approvals unread", extra={"error": type(error).__name__})
+                self._database_up.set(0)
+            else:
+                self._database_up.set(1)
+                self._pending.set(count)
+                age = (self._clock.now() - oldest).total_seconds() if oldest else 0.0
+                self._oldest.set(max(0.0, age))
+        return generate_latest(self.registry)
