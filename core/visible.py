@@ -50,6 +50,11 @@ def visible_json(document: str) -> str:
     )
 
 
+def units(text: str) -> int:
+    """The length in UTF-16 units, as Telegram counts it; never less than the characters."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 @lru_cache(maxsize=4096)
 def is_unseen(character: str) -> bool:
     """Whether a character, on its own, cannot be told from nothing or from a plain space."""

@@ -13,7 +13,7 @@ from babel.dates import format_date, format_time, format_timedelta
 from babel.numbers import format_decimal
 
 from core.approvals import Approval, Outcome, Runtime, Status
-from core.visible import visible
+from core.visible import units, visible
 
 VALUE_LIMIT = 120
 NOTE_SHOWN, ERROR_SHOWN = 2_000, 500
@@ -144,7 +144,7 @@ ENGLISH: Final[Mapping[str, str]] = {
     "file_hidden": "Secrets are shown as [hidden: length, hash]. They are unchanged in what runs.",
     "file_arguments": "All arguments, as JSON",
     "file_texts": "Argument {pointer}, line by line",
-    "file_lines": "The lines of the card, whole",
+    "file_lines": "The lines of the card",
     "file_claimed": "(the agent's own words)",
     "file_title": "The title, in the agent's own words",
     "file_claim": "Why, in the agent's own words",
@@ -165,7 +165,7 @@ BROKE_OFF = frozenset(ENGLISH[key] for key in ("asker_left_running", "claimed_by
 
 
 def say(key: str, *, locale: str = "en", **values: object) -> str:
-    """The words of `key` with raw values: texts are made visible, on one line, at most 120 characters each.
+    """The words of `key` with raw values: texts are made visible, on one line, at most 120 units each.
 
     Numbers are grouped as the locale does; values named `where` and `platform` may be a surface's name (telegram).
     Raises KeyError for an unknown key or a missing value.
@@ -187,9 +187,13 @@ def fill(key: str, *, locale: str = "en", **shown: str) -> str:
 
 
 def bounded(text: str, limit: int, *, lines: bool = False) -> str:
-    """A raw text made visible and cut to `limit` characters, the last one then an ellipsis."""
+    """A raw text made visible and cut to `limit` UTF-16 units, an ellipsis at the end where it was cut."""
     shown = visible(text[: limit + 1], lines=lines)
-    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
+    if units(shown) <= limit:
+        return shown
+    while units(shown) >= limit:
+        shown = shown[: len(shown) * (limit - 1) // units(shown)]
+    return shown.rstrip() + "…"
 
 
 def place_name(via: str, locale: str = "en") -> str:
@@ -283,8 +287,8 @@ def was_edited(approval: Approval) -> bool:
     """Whether a person changed the arguments before they were allowed."""
     if approval.final_arguments == approval.arguments:
         return False
-    same: bool = json.loads(approval.final_arguments) == json.loads(approval.arguments)
-    return not same
+    before, after = (json.loads(text) for text in (approval.arguments, approval.final_arguments))
+    return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
 
 
 def broke_off(approval: Approval) -> bool:

@@ -1,0 +1,485 @@
+"""What a person is shown of an approval: one pure function from the row to a card of plain, bounded text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from core.approvals import Approval, Attachment, Button, Card, Effect, Line, Outcome, Runtime, Status, Tone
+from core.buttons import Verb
+from core.canonical import value_at
+from core.formats import raw_text, value_text
+from core.redaction import Redaction
+from core.visible import units, visible, visible_json
+from core.wording import bounded, broke_off, fill, moment_text, place_name, say, was_edited
+
+# All lengths are UTF-16 units of visible text, which is what Telegram counts and never less than characters.
+MAX_LINES, LINE_LIMIT, LINE_ROWS = 6, 300, 12
+TITLE_LIMIT, NAME_LIMIT, LABEL_LIMIT, NOTE_LIMIT, ERROR_LIMIT = 150, 80, 60, 300, 200
+MAX_ADDRESSES, FACT_FLOOR, FILE_LINE_LIMIT = 2, 120, 1_000
+AUTO = "auto"
+# Without its status a card has at most this much text, so that every platform can show it whole, its own words added.
+CARD_LIMIT = 2_800
+# Tried in turn until the card is within CARD_LIMIT: hostile text, wide in UTF-16, must leave room for the rest.
+_LINE_LIMITS = (LINE_LIMIT, 200, 120, 60)
+_ADDRESS_KEYS = frozenset((
+    "url", "uri", "href", "endpoint", "link", "address", "baseurl", "webhook", "webhookurl", "callbackurl", "targeturl",
+    "requesturl", "apiurl",
+))  # fmt: skip
+_ADDRESS_FILL = re.compile("[^A-Za-z]")
+_MISSING = object()
+
+
+def card_of(
+    approval: Approval,
+    people: Mapping[str, str],
+    now: datetime,
+    locale: str = "en",
+    *,
+    redaction: Redaction,
+    unlisted_run: bool = False,
+) -> Card:
+    """The card of a row as it stands (design section 8); `people` maps ids to names.
+
+    `unlisted_run`: the directory does not list the activity that would run for the agent's tool. Times on the card are
+    absolute, so that it stays true however long it hangs in a chat; `now` only takes the buttons off when time is up.
+    """
+    call = _call_of(approval, people, redaction, locale, unlisted_run)
+    content = _content(call, LINE_LIMIT)
+    for limit in _LINE_LIMITS[1:]:
+        if _units_of(content) <= CARD_LIMIT:
+            break
+        content = _content(call, limit)
+    status, tone = _status(approval, people, now, redaction, locale)
+    open_now = approval.pending and now < approval.expires_at
+    when = moment_text(approval.expires_at, locale=locale)
+    return Card(
+        title=content.title,
+        pill=say(f"pill_{approval.effect.value}", locale=locale),
+        lines=content.lines,
+        body=content.body,
+        claim=content.claim,
+        status=status,
+        tone=tone,
+        buttons=_buttons(call) if open_now else (),
+        attachments=(Attachment(call.file, _file_text(call)),) if content.in_file else (),
+        digest=short_digest(approval.digest),
+        expiry=fill("expires", locale=locale, when=when) if approval.pending else "",
+        content_revision=approval.content_revision,
+        revision=approval.revision,
+    )
+
+
+def short_id(approval_id: str) -> str:
+    """The last eight characters of an id: the random end of a UUIDv7, its start being the time."""
+    return approval_id[-8:]
+
+
+def short_digest(digest: str) -> str:
+    """`sha256:` and the first twelve of its digits."""
+    kind, _, digits = digest.partition(":")
+    return f"{kind}:{digits[:12]}"
+
+
+def text_of(card: Card, locale: str = "en") -> str:
+    """Everything a card shows, as plain text: for the command line, and for the record of what was shown."""
+    parts = [card.title, f"[{card.pill}]", *([card.body] if card.body else [])]
+    for line in card.lines:
+        mark = fill("claimed", locale=locale) if line.claim else ""
+        value = "".join(f"\n    {row}" for row in line.value.split("\n")) if "\n" in line.value else f" {line.value}"
+        parts.append(f"{line.label}{mark}:{value}")
+    if card.claim:
+        said = "".join(f"\n  > {row}" for row in card.claim.split("\n"))
+        parts.append(f"{fill('claim_label', locale=locale)}:{said}")
+    if card.attachments:
+        parts.append(fill("attached", locale=locale, names=", ".join(file.name for file in card.attachments)))
+    parts += [text for text in (fill("digest", locale=locale, digest=card.digest), card.expiry, card.status) if text]
+    return "\n".join(parts)
+
+
+def card_json(card: Card) -> dict[str, Any]:
+    """A card for HTTP; `claimed` counts the lines, from 0, whose value is the agent's own word."""
+    return {
+        "title": card.title,
+        "pill": card.pill,
+        "body": card.body,
+        "lines": [[line.label, line.value] for line in card.lines],
+        "claimed": [number for number, line in enumerate(card.lines) if line.claim],
+        "claim": card.claim,
+        "status": card.status,
+        "tone": card.tone.value,
+        "expiry": card.expiry,
+        "digest": card.digest,
+        "attachments": [file.name for file in card.attachments],
+        "content_revision": card.content_revision,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """One line before it is cut: redacted, JSON where `is_json`; `elsewhere` when only the file can show it."""
+
+    label: str
+    value: str
+    is_json: bool = False
+    code: bool = False
+    claim: bool = False
+    elsewhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """An approval read once: redacted, its lines in order of importance, nothing cut."""
+
+    approval: Approval
+    locale: str
+    agent: str
+    tool: str
+    operation: str
+    title: str
+    arguments: Any
+    lines: tuple[_Wanted, ...]
+    unlisted: tuple[_Wanted, ...]
+    facts: tuple[_Wanted, ...]
+    claim: str
+    context: str
+    run: Mapping[str, str]
+    unlisted_run: bool
+    on_behalf_of: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """The part of a card that its content revision fixes; `in_file` when not everything fits on it."""
+
+    title: str
+    body: str
+    lines: tuple[Line, ...]
+    claim: str
+    in_file: bool
+
+
+def _call_of(
+    approval: Approval, people: Mapping[str, str], redaction: Redaction, locale: str, unlisted_run: bool
+) -> _Call:
+    arguments = redaction.value(json.loads(approval.final_arguments))
+    presentation = json.loads(approval.presentation)
+    lines, shown = _presented(presentation.get("lines") or [], arguments, redaction, locale)
+    facts = _facts(presentation, arguments, redaction, locale, shown, {line.value for line in lines})
+    behalf = redaction.text(people.get(approval.on_behalf_of or "", approval.on_behalf_of or ""))
+    if behalf:
+        facts.append(_Wanted(fill("line_on_behalf_of", locale=locale), behalf, claim=True))
+    run = {key: str(value) for key, value in json.loads(approval.run).items()} if approval.run else {}
+    if run and unlisted_run:
+        runs = fill("runs_unlisted", locale=locale, activity=run["activity"], queue=run["task_queue"])
+        facts.append(_Wanted(fill("line_runs", locale=locale), redaction.text(runs)))
+    return _Call(
+        approval=approval,
+        locale=locale,
+        agent=redaction.text(approval.agent),
+        tool=redaction.text(approval.tool),
+        operation=redaction.text(approval.operation),
+        title=redaction.text((presentation.get("title") or "").strip()),
+        arguments=arguments,
+        lines=tuple(lines),
+        unlisted=tuple(_unlisted(arguments, shown)),
+        facts=tuple(facts),
+        claim=redaction.text((approval.reasoning or "").strip()),
+        context=redaction.text((approval.context or "").strip()),
+        run=run,
+        unlisted_run=unlisted_run,
+        on_behalf_of=behalf,
+        file=f"placet-{short_id(approval.id)}.txt",
+    )
+
+
+def _presented(
+    wanted: Sequence[Sequence[str]], arguments: Any, redaction: Redaction, locale: str
+) -> tuple[list[_Wanted], set[str]]:
+    """The lines that the presentation asks for, and the pointers to what they show."""
+    lines: list[_Wanted] = []
+    shown: set[str] = set()
+    for label, source, *rest in wanted:
+        form = rest[0] if rest else "text"
+        label = redaction.text(label)
+        if not source.startswith("/"):
+            value = redaction.text(source)
+            lines.append(_Wanted(label, *raw_text(value), claim=True))
+            continue
+        found = value_at(arguments, source, _MISSING)
+        if found is _MISSING:
+            # A key of the pointer held a secret, so it is not called that any more in what may be shown.
+            lines.append(_Wanted(label, fill("line_in_file", locale=locale), elsewhere=True))
+            continue
+        written, other = value_text(found, form, arguments, locale)
+        if written is None:
+            lines.append(_Wanted(label, *raw_text(found), code=form == "code"))
+        else:
+            lines.append(_Wanted(label, written))
+            shown.add(other)
+        shown.add(source)
+    return lines, shown
+
+
+def _facts(
+    presentation: Mapping[str, Any], arguments: Any, redaction: Redaction, locale: str, shown: set[str], seen: set[str]
+) -> list[_Wanted]:
+    """Where the call goes and whom it reaches, unless a line says so already; adds what these show to `shown`."""
+    facts: list[_Wanted] = []
+    label = fill("line_address", locale=locale)
+    for pointer, address in _addresses(arguments, ""):
+        if address not in seen and len(facts) < MAX_ADDRESSES:
+            facts.append(_Wanted(label, address))
+            shown.add(pointer)
+            seen.add(address)
+    for key, name in (("url", label), ("recipient", fill("line_recipient", locale=locale))):
+        source = presentation.get(key) or ""
+        found = value_at(arguments, source) if source.startswith("/") else None
+        value, is_json = raw_text(redaction.text(source) if found is None else found)
+        if source and value not in seen:
+            facts.append(_Wanted(name, value, is_json, claim=found is None))
+            seen.add(value)
+        if found is not None:
+            shown.add(source)
+    return facts
+
+
+def _addresses(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+    """What stands under a key such as `url`, outermost first."""
+    members = _members(value, pointer)
+    for key, member, path in members:
+        if isinstance(member, str) and member.strip() and _ADDRESS_FILL.sub("", key).lower() in _ADDRESS_KEYS:
+            yield path, member
+    for _, member, path in members:
+        if isinstance(member, dict | list):
+            yield from _addresses(member, path)
+
+
+def _unlisted(arguments: Any, shown: set[str]) -> Iterator[_Wanted]:
+    """A line for every argument of which something is not shown yet, in the order of the arguments."""
+    for key, value, pointer in _members(arguments, ""):
+        if not _is_shown(value, pointer, shown):
+            yield _Wanted(key, *raw_text(value))
+
+
+def _is_shown(value: Any, pointer: str, shown: set[str]) -> bool:
+    if pointer in shown:
+        return True
+    if not any(other.startswith(pointer + "/") for other in shown):
+        return False
+    return all(_is_shown(member, path, shown) for _, member, path in _members(value, pointer))
+
+
+def _members(value: Any, pointer: str) -> list[tuple[str, Any, str]]:
+    """Key, value and pointer of what an object or a list holds; nothing for anything else."""
+    if isinstance(value, dict):
+        pairs: list[tuple[str, Any]] = list(value.items())
+    elif isinstance(value, list):
+        pairs = [(str(number), member) for number, member in enumerate(value)]
+    else:
+        return []
+    return [(key, member, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}") for key, member in pairs]
+
+
+def _content(call: _Call, limit: int) -> _Content:
+    cutter = _Cutter(call.locale)
+    agent, tool, operation = (cutter.cut(name, NAME_LIMIT) for name in (call.agent, call.tool, call.operation))
+    key = "title_operation" if operation else "title"
+    wants = fill(key, locale=call.locale, agent=agent, tool=tool, operation=operation)
+    chosen = call.lines[:MAX_LINES]
+    further = call.unlisted[: MAX_LINES - len(chosen)]
+    lines = [cutter.line(wanted, limit) for wanted in (*chosen, *further)]
+    lines += [cutter.line(wanted, max(limit, FACT_FLOOR)) for wanted in call.facts]
+    title = cutter.cut(call.title, TITLE_LIMIT) if call.title else wants
+    claim = cutter.cut(call.claim, 2 * limit, lines=True)
+    body = [wants + "."] if call.title else []
+    lost = (("more_lines", len(call.lines) - len(chosen)), ("more_arguments", len(call.unlisted) - len(further)))
+    body += [say(key, locale=call.locale, count=count) for key, count in lost if count]
+    in_file = cutter.has_cut or bool(call.context) or any(count for _, count in lost)
+    if in_file:
+        body.append(fill("more_in_file", locale=call.locale, name=call.file))
+    return _Content(title, "\n".join(body), tuple(lines), claim, in_file)
+
+
+class _Cutter:
+    """Makes text visible and cuts it, saying how much is gone; `has_cut` remembers that something is."""
+
+    def __init__(self, locale: str) -> None:
+        self.locale = locale
+        self.has_cut = False
+
+    def line(self, wanted: _Wanted, limit: int) -> Line:
+        self.has_cut = self.has_cut or wanted.elsewhere
+        label = self.cut(wanted.label, LABEL_LIMIT)
+        code = wanted.code or wanted.is_json or "\n" in wanted.value
+        return Line(label, self.cut(wanted.value, limit, lines=code, is_json=wanted.is_json), code, wanted.claim)
+
+    def cut(self, text: str, limit: int, *, lines: bool = False, is_json: bool = False) -> str:
+        """The text, visible, in at most `limit` UTF-16 units and 12 rows, its cut included."""
+        shown = self._shown(text, lines, is_json) if len(text) <= limit else None
+        if shown is not None and units(shown) <= limit and (not lines or shown.count("\n") < LINE_ROWS):
+            return shown
+        self.has_cut = True
+        suffix = say("cut", locale=self.locale, count=len(text))
+        room = limit - units(suffix)
+        head = "\n".join(text[:room].split("\n")[:LINE_ROWS]) if lines else text[:room]
+        shown = self._shown(head, lines, is_json)
+        while (length := units(shown)) > room:
+            head = head[: len(head) * room // length]
+            shown = self._shown(head, lines, is_json)
+        return shown + say("cut", locale=self.locale, count=len(text) - len(head))
+
+    @staticmethod
+    def _shown(text: str, lines: bool, is_json: bool) -> str:
+        return visible_json(text) if is_json else visible(text, lines=lines)
+
+
+def _units_of(content: _Content) -> int:
+    # The separator, the mark of a claim and a platform's own markup take a few units a line.
+    lines = sum(units(line.label) + units(line.value) + 20 for line in content.lines)
+    return units(content.title) + units(content.body) + units(content.claim) + lines
+
+
+def _buttons(call: _Call) -> tuple[Button, ...]:
+    confirm = ""
+    if call.approval.effect is Effect.MONEY:
+        confirm = say("confirm_money", locale=call.locale, agent=call.approval.agent, tool=call.approval.tool)
+    return (
+        Button(Verb.ALLOW, fill("button_allow", locale=call.locale), "success", confirm),
+        Button(Verb.DECLINE, fill("button_decline", locale=call.locale), "danger"),
+        Button(Verb.NOTE, fill("button_note", locale=call.locale)),
+    )
+
+
+def _status(
+    approval: Approval, people: Mapping[str, str], now: datetime, redaction: Redaction, locale: str
+) -> tuple[str, Tone]:
+    """The status line and how loud it is; empty while nothing but the answer is missing."""
+    when = moment_text(approval.decided_at or approval.expires_at, locale=locale)
+    by = approval.decided_by or ""
+    who, where = bounded(people.get(by, by), NAME_LIMIT), place_name(approval.decided_via or "", locale)
+    note = bounded(redaction.text((approval.note or "").strip()), NOTE_LIMIT, lines=True)
+    match approval.status:
+        case Status.PENDING if now >= approval.expires_at:
+            return fill("card_time_up", locale=locale), Tone.QUIET
+        case Status.PENDING if approval.undeliverable:
+            reason = approval.undeliverable.rstrip(".")
+            return say("card_undeliverable", locale=locale, reason=reason), Tone.BAD
+        case Status.PENDING:
+            return "", Tone.QUIET
+        case Status.EXPIRED:
+            return fill("card_expired", locale=locale, when=when), Tone.QUIET
+        case Status.CANCELLED:
+            return fill("card_cancelled", locale=locale, when=when), Tone.QUIET
+        case Status.DECLINED:
+            text = fill("card_declined", locale=locale, who=who, where=where, when=when)
+            if note:
+                text += "\n" + fill(
+                    "card_replied" if approval.by_message else "card_note", locale=locale, who=who, note=note
+                )
+            return text, Tone.BAD
+        case Status.APPROVED:
+            if approval.decided_by == AUTO:
+                text = fill("card_auto", locale=locale, when=when, note=note or fill("auto_mode", locale=locale))
+            else:
+                key = "card_allowed_edited" if was_edited(approval) else "card_allowed"
+                text = fill(key, locale=locale, who=who, where=where, when=when)
+            after, tone = _outcome(approval, redaction, locale)
+            text = f"{text} {after}" if after else text
+            if note and approval.decided_by != AUTO:
+                text += "\n" + fill("card_note", locale=locale, note=note)
+            return text, tone
+
+
+def _outcome(approval: Approval, redaction: Redaction, locale: str) -> tuple[str, Tone]:
+    error = bounded(redaction.text((approval.outcome_note or "").strip().rstrip(".")), ERROR_LIMIT)
+    error = error or fill("unknown_error", locale=locale)
+    match approval.outcome:
+        case Outcome.SENDING:
+            return fill("card_sending", locale=locale), Tone.GOOD
+        case Outcome.SENT:
+            return fill("card_sent", locale=locale), Tone.GOOD
+        case Outcome.NOT_SENT:
+            return fill("card_not_sent", locale=locale, error=error), Tone.BAD
+        case Outcome.UNKNOWN if broke_off(approval):
+            return fill("card_broke_off", locale=locale), Tone.ALERT
+        case Outcome.UNKNOWN:
+            return fill("card_failed", locale=locale, error=error), Tone.ALERT
+        case Outcome.NONE if approval.runtime is Runtime.EXTERNAL:
+            return fill("card_asker_runs", locale=locale), Tone.GOOD
+        case Outcome.NONE:
+            return (fill("card_waits", locale=locale) if approval.run else ""), Tone.GOOD
+
+
+def _file_text(call: _Call) -> str:
+    """Everything, whole: what the card cut, all arguments, and the text of several lines line by line."""
+    approval, locale = call.approval, call.locale
+
+    def one(key: str, value: str) -> str:
+        return fill(key, locale=locale, value=visible(value, lines=False))
+
+    parts = [
+        fill("file_head", locale=locale, id=approval.id),
+        "",
+        one("file_agent", call.agent),
+        one("file_tool", call.tool),
+        *([one("file_operation", call.operation)] if call.operation else []),
+        one("file_effect", fill(f"pill_{approval.effect.value}", locale=locale)),
+        _run_text(call),
+        *([one("file_on_behalf_of", call.on_behalf_of)] if call.on_behalf_of else []),
+        one("file_digest", approval.digest),
+        one("file_revision", str(approval.content_revision)),
+        one("file_created", moment_text(approval.created_at, locale=locale)),
+        one("file_expires", moment_text(approval.expires_at, locale=locale)),
+        "",
+        fill("file_hidden", locale=locale),
+    ]
+    if call.title:
+        parts += _section(fill("file_title", locale=locale), visible(call.title))
+    if call.lines or call.facts:
+        parts += ["", fill("file_lines", locale=locale) + ":"]
+        parts += [_file_line(wanted, locale) for wanted in (*call.lines, *call.facts)]
+    document = json.dumps(call.arguments, ensure_ascii=False, indent=2)
+    parts += ["", fill("file_arguments", locale=locale) + ":", visible_json(document)]
+    for pointer, text in _texts(call.arguments, ""):
+        parts += _section(fill("file_texts", locale=locale, pointer=visible(pointer, lines=False)), visible(text))
+    if call.claim:
+        parts += _section(fill("file_claim", locale=locale), visible(call.claim))
+    if call.context:
+        parts += _section(fill("file_context", locale=locale), visible(call.context))
+    return "\n".join(parts) + "\n"
+
+
+def _run_text(call: _Call) -> str:
+    if not call.run:
+        return fill("file_run_none", locale=call.locale)
+    activity, queue = (visible(call.run[key], lines=False) for key in ("activity", "task_queue"))
+    key = "file_run_unlisted" if call.unlisted_run else "file_run"
+    return fill(key, locale=call.locale, activity=activity, queue=queue)
+
+
+def _section(head: str, text: str) -> list[str]:
+    """A text under its head, every row marked, so that no text can look like the next head."""
+    return ["", head + ":", *(f"  | {row}" for row in text.split("\n"))]
+
+
+def _file_line(wanted: _Wanted, locale: str) -> str:
+    """One line of the card: the agent's own words whole, the value of an argument as far as a card would have it."""
+    label = visible(wanted.label, lines=False)
+    if not wanted.claim:
+        return f"  {label}: {_Cutter(locale).line(wanted, FILE_LINE_LIMIT).value}".replace("\n", "\n  | ")
+    rows = visible(wanted.value).replace("\n", "\n  | ")
+    return f"  {label}{fill('claimed', locale=locale)}: {rows}"
+
+
+def _texts(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+    """Every text of several lines among the arguments, with its pointer."""
+    if isinstance(value, str) and "\n" in value:
+        yield pointer, value
+    for _, member, path in _members(value, pointer):
+        yield from _texts(member, path)
