@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
+from adapters.sandbox.agent import AgentFeed, Kind
+from adapters.sandbox.change import Change
+from adapters.sandbox.page import Guard, Page
 from adapters.sandbox.shelf import Shelf
 from adapters.sandbox.telegram import Bot, Chat, Person, World
 from adapters.sandbox.telegram.api import BotApi
 from adapters.sandbox.telegram.server import routes as telegram_routes
+from adapters.sandbox.telegram.view import TelegramView
 from adapters.sandbox.telegram.webhooks import Webhooks
 
 
@@ -42,8 +47,11 @@ class Sandbox:
 
     async def __aenter__(self) -> Self:
         self._shelf = Shelf(self._data)
-        self.telegram = World(self._shelf, rate_scale=self._rate_scale)
+        change = Change()
+        self.telegram = World(self._shelf, change, rate_scale=self._rate_scale)
         self._api = BotApi(self.telegram)
+        self._agent = AgentFeed(self._shelf, change)
+        self._page = Page([TelegramView(self.telegram)], self._agent, change)
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -53,7 +61,8 @@ class Sandbox:
             self._shelf.close()
             raise
         self.port: int = listener.getsockname()[1]
-        app = Starlette(routes=telegram_routes(self.telegram, self._api))
+        routes = [*telegram_routes(self.telegram, self._api), *self._page.routes()]
+        app = Starlette(routes=routes, middleware=[Middleware(Guard)])
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2, ws="none"
         )
@@ -71,6 +80,7 @@ class Sandbox:
     ) -> None:
         self._pushing.cancel()
         self._api.close()
+        self._page.close()
         self._server.should_exit = True
         await asyncio.gather(self._serving, self._pushing, return_exceptions=True)
         self._shelf.close()
@@ -107,3 +117,15 @@ class Sandbox:
         topics: Mapping[int, str] | None = None,
     ) -> Chat:
         return self.telegram.add_group(id, title, members, admins=admins, forum=forum, topics=topics)
+
+    def agent_said(self, kind: Kind, text: str, *, ask: str = "", title: str = "", detail: str = "") -> None:
+        """Put an entry into the page's agent column; entries of one `ask` are shown as one story.
+
+        `kind`: asked, waiting, allowed, declined, expired, cancelled, failed or note. `title` names the story,
+        `detail` is shown as code: arguments or a result.
+        """
+        self._agent.say(kind, text, ask=ask, title=title, detail=detail)
+
+    def add_action(self, id: str, label: str, run: Callable[[str], Awaitable[None]]) -> None:
+        """A button of the agent column; `run` is awaited with the action's id when a person presses it."""
+        self._agent.add_action(id, label, run)

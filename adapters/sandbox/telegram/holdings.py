@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import Iterator, Mapping
 
+from adapters.sandbox.change import Change
 from adapters.sandbox.shelf import Shelf
 from adapters.sandbox.telegram.records import Bot, Chat, Document, Message, Person, Press, Update
 
@@ -19,17 +19,16 @@ ON_REQUEST = {"chat_member", "message_reaction", "message_reaction_count"}
 class Holdings:
     """Everything by its id. `keep` puts a record on the shelf, `announce` commits and wakes whoever waits."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: Shelf, change: Change) -> None:
         self.people: dict[int, Person] = {}
         self.bots: dict[int, Bot] = {}
         self.chats: dict[str, Chat] = {}
         self.presses: dict[str, Press] = {}
         self.updates: dict[int, list[Update]] = {}
         self.past: dict[tuple[int, int], Update] = {}
-        self.version = 0
         self._shelf = shelf
         self._skipped = 0.0
-        self._change = asyncio.Event()
+        self._change = change
         self._load()
 
     def _load(self) -> None:
@@ -105,13 +104,11 @@ class Holdings:
         self._shelf.commit()
         for chat in chats:
             chat.touch()
-        self.version += 1
-        change, self._change = self._change, asyncio.Event()
-        change.set()
+        self._change.announce()
 
     async def changed(self) -> None:
         """Return after the next change."""
-        await self._change.wait()
+        await self._change.next.wait()
 
     def bots_of(self, chat: Chat) -> Iterator[Bot]:
         for bot in self.bots.values():

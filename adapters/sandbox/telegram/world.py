@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
+from adapters.sandbox.change import Change
 from adapters.sandbox.shelf import Shelf
 from adapters.sandbox.telegram import markup, wire
 from adapters.sandbox.telegram.faults import ApiError, Call, Fault, Pace
@@ -45,8 +46,8 @@ _CALLS_KEPT = 20_000
 class World(Holdings):
     """The people's side of the sandbox: acts, views, scripted faults and the record of calls."""
 
-    def __init__(self, shelf: Shelf, *, rate_scale: float = 1) -> None:
-        super().__init__(shelf)
+    def __init__(self, shelf: Shelf, change: Change, *, rate_scale: float = 1) -> None:
+        super().__init__(shelf, change)
         self.pace = Pace(self.now, rate_scale)
         self.calls: list[Call] = []
         self._faults: list[Fault] = []
@@ -115,13 +116,13 @@ class World(Holdings):
         )
         self.chats[chat.key] = chat
         self.keep(chat)
-        for topic_id, name in (topics or {}).items():
-            self._open_topic(chat, topic_id, name)
         adder = min(chat.members & self.people.keys(), default=ANONYMOUS_ADMIN)
         for bot in self.bots_of(chat):
             left: dict[str, Any] = {"status": "left", "user": wire.user(self, bot.id)}
             joined = wire.standing(self, chat, bot.id)
             self.tell(bot, "my_chat_member", wire.moved(self, chat, adder, left, joined))
+        for topic_id, name in (topics or {}).items():
+            self._open_topic(chat, topic_id, name)
         self.announce(chat)
         return chat
 
