@@ -76,12 +76,15 @@ class Server(ABC):
     async def start(self) -> None:
         """Start and wait until it answers, at most 30 s. Raises EmbeddedError with the log's last line."""
         # Between the search for a free port and the server's bind another program may take it: then the next is tried.
-        for port in (self.port,) if self.port else (free_port(self.wanted_port), free_port(0), free_port(0)):
+        # After a kill, what is left of the server may hold its port or its files for a moment more.
+        ports = [self.port] * 10 if self.port else [free_port(self.wanted_port), free_port(0), free_port(0)]
+        for port in ports:
             self.port = port
             self._launch()
             if await self._becomes_ready():
                 log.info("started", extra={"service": self.name, "address": self.address})
                 return
+            await asyncio.sleep(0.2)
         raise EmbeddedError(f"the embedded {self.name} server ended at its start: {self._last_words()}")
 
     async def stop(self) -> None:

@@ -40,10 +40,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def chromium() -> str:
     """The path of the installed Chromium."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
+    mac = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+    for name in ("chromium", "chromium-browser", "google-chrome", mac):
         if path := shutil.which(name):
             return path
-    raise FileNotFoundError("no Chromium is installed: run deploy/bootstrap.sh browser")
+    raise FileNotFoundError("no Chromium is installed: run deploy/bootstrap.sh test")
 
 
 class PostgresServer(Server):
@@ -86,6 +87,12 @@ class PostgresServer(Server):
             return False
         await connection.close()
         return True
+
+    async def stop(self) -> None:
+        """As by an administrator's "fast" stop: whoever is connected is cut off."""
+        if self.running:
+            await self._execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        await super().stop()
 
     async def create_database(self) -> str:
         """A new empty database; answers its name."""
