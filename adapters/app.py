@@ -21,11 +21,10 @@ from adapters.database import Database
 from adapters.embedded import Embedded, EmbeddedError
 from adapters.feed import RedisFeed
 from adapters.gate import Limits, RedisGate
-from adapters.http import build_api
-from adapters.http.services import Check, Services
+from adapters.http import Check, Services, build_api, release
 from adapters.logs import configure_logs
 from adapters.metrics import Metrics
-from adapters.migrate import PendingMigrations, check, migrate
+from adapters.migrate import Behind, check, migrate
 from adapters.settings import Settings, admin_token
 from adapters.temporal import Temporal, TemporalBell, load_codec
 from bots import PLATFORMS
@@ -33,7 +32,7 @@ from core.commands import ChatCommands
 from core.desk import Desk
 from core.leases import StoredLease
 from core.people import Directory
-from core.ports import BadSetting, Hooks, Lease, Surface, Unavailable, Webhooked
+from core.ports import BadSetting, Checking, Hooks, Lease, Surface, Unavailable, Webhooked
 from core.redaction import Redaction
 from core.service import Approvals
 from workflows.activities import Bookkeeping, Posts
@@ -80,15 +79,15 @@ async def running(
 ) -> AsyncIterator[App]:
     """A process with these parts, running until the block ends.
 
-    Raises BadSetting, EmbeddedError, PendingMigrations or Unavailable, each one line for an operator.
+    Raises BadSetting, EmbeddedError, Behind or Unavailable, each one line for an operator.
     """
     async with AsyncExitStack() as stack:
         redis_url, temporal_address = await _addresses(stack, settings, parts)
         if settings.on_sqlite:
             settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            await asyncio.to_thread(migrate, settings.database)
+            await migrate(settings.database)
         else:
-            await asyncio.to_thread(check, settings.database)
+            await check(settings.database)
         store = Database.open(settings.database)
         stack.push_async_callback(store.close)
         clock = SystemClock()
@@ -113,7 +112,7 @@ async def running(
         desk = Desk(store=store, approvals=approvals, surfaces=surfaces, clock=clock, meter=metrics,
                     redaction=redaction)  # fmt: skip
         app = App(settings, parts, store, feed, gate, temporal, approvals, metrics, redaction, desk, surfaces)
-        app.checks |= {"database": _check_database(store), "redis": _check_redis(gate), "temporal": temporal.check}
+        app.checks |= {"database": _check_database(store), "redis": _check_redis(feed), "temporal": temporal.check}
         if "bots" in parts:
             await _start_bots(stack, app, platforms)
         if "worker" in parts:
@@ -155,7 +154,8 @@ async def _start_bots(
         surface = build(hooks)
         if surface is not None:
             app.surfaces[name] = surface
-            app.checks[name] = surface.check
+            if isinstance(surface, Checking):
+                app.checks[name] = _check_surface(surface)
             stack.push_async_callback(surface.close)
     stack.push_async_callback(app.desk.close)
     posts = Posts(app.desk)
@@ -171,7 +171,7 @@ def _listener(desk: Desk, surface: Surface) -> Callable[[], Awaitable[None]]:
 
 
 @asynccontextmanager
-async def _kept(name: str, work: Callable[[], Awaitable[None]], *, once: bool = False) -> AsyncIterator[None]:
+async def _kept(name: str, work: Callable[[], Awaitable[object]], *, once: bool = False) -> AsyncIterator[None]:
     """Keep something running beside the block; when it fails it is started again, ever more slowly."""
     task = asyncio.create_task(_keep(name, work, once), name=name)
     try:
@@ -182,7 +182,7 @@ async def _kept(name: str, work: Callable[[], Awaitable[None]], *, once: bool = 
             await task
 
 
-async def _keep(name: str, work: Callable[[], Awaitable[None]], once: bool) -> None:
+async def _keep(name: str, work: Callable[[], Awaitable[object]], once: bool) -> None:
     pause = RESTART_FIRST_S
     while True:
         began = asyncio.get_running_loop().time()
@@ -219,9 +219,10 @@ async def _serving(app: App) -> AsyncIterator[None]:
         redaction=app.redaction, checks=app.checks,
         webhooks={name: surface.receive for name, surface in app.surfaces.items() if isinstance(surface, Webhooked)},
     )  # fmt: skip
+    api = build_api(services)
     config = uvicorn.Config(
-        build_api(services), host=settings.http_host, port=settings.http_port, log_config=None, access_log=False,
-        lifespan="off", timeout_graceful_shutdown=3, server_header=False,
+        api, host=settings.http_host, port=settings.http_port, log_config=None, access_log=False,
+        lifespan="on", timeout_graceful_shutdown=3, server_header=False,
     )  # fmt: skip
     server = _Server(config)
     serving = asyncio.create_task(server.serve(), name="http")
@@ -234,6 +235,7 @@ async def _serving(app: App) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        await release(api)
         server.should_exit = True
         await serving
 
@@ -249,11 +251,19 @@ def _check_database(store: Database) -> Check:
     return check_database
 
 
-def _check_redis(gate: RedisGate) -> Check:
+def _check_redis(feed: RedisFeed) -> Check:
     async def check_redis() -> str | None:
-        return await gate.check()
+        return None if feed.connected else "Redis cannot be reached; presses are still decided, without rate limits"
 
     return check_redis
+
+
+def _check_surface(surface: Checking) -> Check:
+    async def check_surface() -> str | None:
+        wrong = [finding.what for finding in await surface.check() if finding.level == "fail"]
+        return "; ".join(wrong) or None
+
+    return check_surface
 
 
 async def until_stopped() -> None:
@@ -267,7 +277,8 @@ async def until_stopped() -> None:
 
 def serve(settings: Settings, only: str | None = None) -> int:
     """Run `placet serve` until it is told to stop; the exit code."""
-    configure_logs(settings.log_level, settings.log_format)
+    as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
+    configure_logs(settings.log_level, as_json)
     parts = PARTS if only is None else frozenset({only})
 
     async def run() -> None:
@@ -286,7 +297,7 @@ def run_until_stopped(work: Coroutine[Any, Any, None]) -> int:
             uvloop.run(work)
         else:
             asyncio.run(work)
-    except (BadSetting, EmbeddedError, PendingMigrations, Unavailable) as error:
+    except (BadSetting, EmbeddedError, Behind, Unavailable) as error:
         print(f"placet: {error}", file=sys.stderr)  # noqa: T201
         return 1
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ import re
 import sys
 import traceback
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -31,8 +31,8 @@ TOKENS = re.compile(
 BEARER = re.compile(r"\b(bearer|basic)(\s+|%20)[\w.~+/=-]{8,}", re.IGNORECASE)
 
 
-def configure_logs(level: str, json: bool) -> None:
-    """Send every log of the process to standard error: JSON lines, or, with `json` false, lines for a terminal.
+def configure_logs(level: str, json: bool, stream: TextIO | None = None) -> None:
+    """Send every log of the process to `stream` (standard error): JSON lines, or, with `json` false, for a terminal.
 
     `level` is a name such as `info`; raises ValueError for another.
     """
@@ -53,7 +53,7 @@ def configure_logs(level: str, json: bool) -> None:
         if json
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]

@@ -9,7 +9,7 @@ from core.approvals import Actor, Approval, Destination, Message, Person, Press,
 from core.desk import Desk
 from core.ports import Ledger, Telling
 from core.service import Approvals
-from core.wording import say, time_left
+from core.wording import say, when_text
 
 log = logging.getLogger("placet.commands")
 
@@ -37,7 +37,8 @@ class ChatCommands:
             key = "already_linked" if result == "already_linked" else "link_bad_code"
             return Reply(say(key), Tone.ALERT, refused=True, result=result)
         for identity in before:
-            await self._tell(identity, say("identity_was_linked", platform=actor.platform, name=actor.name or actor.id))
+            who = actor.name or actor.id
+            await self._tell(identity, say("identity_was_linked", platform=actor.platform, identity=who))
         return Reply(say("linked", name=person.name), Tone.GOOD, result=result)
 
     async def _tell(self, identity: Actor, text: str) -> None:
@@ -69,10 +70,11 @@ class ChatCommands:
             return Reply(say("nothing_waiting"), Tone.QUIET, result="pending")
         rows.sort(key=lambda row: row.expires_at)
         now = self.approvals.clock.now()
-        lines = [
-            say("pending_item", agent=row.agent, tool=row.tool, left=time_left(row.expires_at, now), id=row.id)
-            for row in rows[:LISTED]
-        ]
+        lines = [say("pending_head", count=len(rows))]
+        for number, row in enumerate(rows[:LISTED], 1):
+            title = f"{row.tool} {row.operation}".strip()
+            when = when_text(row.expires_at, now)
+            lines.append(say("pending_item", number=number, title=title, agent=row.agent, when=when))
         if len(rows) > LISTED:
             lines.append(say("pending_more", count=len(rows) - LISTED))
         return Reply("\n".join(lines), Tone.QUIET, result="pending")

@@ -13,7 +13,7 @@ from typing import Any
 
 from core.approvals import Approval, Attachment, Card, Destination, Kind, Message, Posted, Press, Reply
 from core.buttons import new_token
-from core.cards import attachment_of, card_of, text_of
+from core.cards import card_of, short_id, text_of
 from core.identifiers import new_id
 from core.ports import (
     Clock,
@@ -32,7 +32,7 @@ from core.ports import (
 )
 from core.redaction import Redaction
 from core.service import Approvals
-from core.wording import say, time_left
+from core.wording import relative_text, say
 
 log = logging.getLogger("placet.desk")
 
@@ -76,7 +76,7 @@ class Desk:
         """
         surface = self.surfaces.get(destination.platform)
         if surface is None:
-            await self._could_not(approval_id, say("undeliverable_no_bot", platform=destination.platform))
+            await self._could_not(approval_id, say("undeliverable_off"))
             return "failed"
         claim = secrets.token_urlsafe(12)
         wanted = self._new_row(approval_id, destination, Kind.CARD, person, claim)
@@ -99,7 +99,7 @@ class Desk:
         try:
             message = await self._post(surface, destination, drawn.card, held.token)
         except (Gone, Refused) as error:
-            why = say("undeliverable_gone") if isinstance(error, Gone) else say("undeliverable_refused", why=error.why)
+            why = say("undeliverable_gone" if isinstance(error, Gone) else "undeliverable_refused")
             await self._give_back(held, claim, why)
             await self._could_not(approval_id, why)
             log.warning("post failed", extra={"approval": approval_id, "platform": surface.name, "error": str(error)})
@@ -208,7 +208,9 @@ class Desk:
     def _files(surface: Surface, drawn: Drawn) -> tuple[Attachment, ...]:
         if drawn.card.attachments:
             return drawn.card.attachments
-        return () if surface.fits(drawn.card) else (attachment_of(drawn.approval.id, drawn.card),)
+        if surface.fits(drawn.card):
+            return ()
+        return (Attachment(f"approval-{short_id(drawn.approval.id)}.txt", text_of(drawn.card)),)
 
     async def _note(self, of: Posted, kind: Kind, message: Message, person: str) -> None:
         """Remember a message that belongs to a card, so that a reply to it counts as one to the card."""
@@ -397,7 +399,8 @@ class Desk:
         if drawn is None or not drawn.approval.pending:
             return
         rows = await self.store.read(lambda ledger: ledger.posted_for(approval_id, Kind.CARD))
-        text = say("reminder", left=time_left(drawn.approval.expires_at, self.clock.now()))
+        text = say("reminder", title=drawn.card.title,
+                   left=relative_text(drawn.approval.expires_at, self.clock.now()))  # fmt: skip
         for row in rows:
             surface = self.surfaces.get(row.platform)
             if row.message is not None and isinstance(surface, Saying):

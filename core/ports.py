@@ -142,6 +142,15 @@ class Checking(Protocol):
     async def check(self) -> Sequence[Finding]: ...
 
 
+@runtime_checkable
+class Webhooked(Protocol):
+    """A surface whose platform can deliver its events over HTTP."""
+
+    async def receive(self, account: str, headers: Mapping[str, str], body: bytes) -> int:
+        """One delivery to an account: the HTTP status to answer with, 2xx only once it is committed."""
+        ...
+
+
 class Commands(Protocol):
     """What people ask of a bot apart from answering a card. Raises Unavailable as a press does."""
 
@@ -349,6 +358,10 @@ class Ledger(Protocol):
 
     def drop_token(self, token_id: str) -> bool:
         """Take a bearer token back; False when there is none of that id."""
+        ...
+
+    def key(self, name: str) -> bytes:
+        """The database's own random key of that name, 32 bytes, made when it is first asked for (in a write)."""
         ...
 
     def take_lease(self, name: str, holder: str, now: datetime, until: datetime) -> bool: ...

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from core.approvals import (
-    Actor,
     Approval,
     AuditLine,
     Effect,
@@ -32,7 +31,7 @@ from core.buttons import Verb
 from core.canonical import digest_of
 from core.identifiers import new_id
 from core.people import Directory, Place, Refusal, route_of, route_text
-from core.ports import Bell, Clock, Feed, Gate, Ledger, Meter, Store, Unavailable
+from core.ports import Bell, Clock, Feed, Gate, Ledger, Meter, Repeated, Store, Unavailable
 from core.wording import is_affirmative, say, when_text
 
 log = logging.getLogger("placet.approvals")
@@ -99,8 +98,16 @@ class Approvals:
         opened = await self.store.write(lambda ledger: self._open(ledger, asked, origin))
         if isinstance(opened, Opened) and opened.created:
             approval = opened.approval
-            log.info("opened", extra={"approval": approval.id, "agent": approval.agent, "tool": approval.tool,
-                                      "effect": approval.effect.value, "runtime": approval.runtime.value})
+            log.info(
+                "opened",
+                extra={
+                    "approval": approval.id,
+                    "agent": approval.agent,
+                    "tool": approval.tool,
+                    "effect": approval.effect.value,
+                    "runtime": approval.runtime.value,
+                },
+            )
             self._later(self.feed.publish(approval.id, approval.revision))
             if approval.workflow_id is None:
                 self._later(self.bell.start(approval))
@@ -197,6 +204,9 @@ class Approvals:
             return Reply(say("too_fast", seconds=admission.wait_s), Tone.ALERT, result="too_fast")
         try:
             reply, told = await self.store.write(lambda ledger: self._press(ledger, press))
+        except Repeated:
+            # One event of a platform decides one approval; this one has decided another.
+            reply, told = Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"), None
         except Unavailable:
             self.meter.press(press.actor.platform, "unavailable", time.perf_counter() - started)
             raise
@@ -207,9 +217,16 @@ class Approvals:
         self._later(self.gate.settle(press, reply))
         seconds = time.perf_counter() - started
         self.meter.press(press.actor.platform, reply.result, seconds)
-        log.info("pressed", extra={"approval": reply.approval_id, "platform": press.actor.platform,
-                                   "identity": press.actor.id, "result": reply.result,
-                                   "ms": round(seconds * 1000, 1)})
+        log.info(
+            "pressed",
+            extra={
+                "approval": reply.approval_id,
+                "platform": press.actor.platform,
+                "identity": press.actor.id,
+                "result": reply.result,
+                "ms": round(seconds * 1000, 1),
+            },
+        )
         return reply
 
     def _press(self, ledger: Ledger, press: Press) -> tuple[Reply, Approval | None]:
@@ -234,7 +251,7 @@ class Approvals:
             now = self.clock.now()
             expired = self._expire_if_due(ledger, approval, now)
             current = expired or approval
-            reply = self._before_deciding(current, posted, person, press, verdict, now)
+            reply = self._before_deciding(ledger, current, posted, person, press, verdict, now)
             if reply is not None:
                 return reply, expired
             decided = self._decide(
@@ -253,11 +270,12 @@ class Approvals:
             approval = again
 
     def _before_deciding(
-        self, approval: Approval, posted: Posted, person: Person, press: Press, verdict: Verdict, now: datetime
-    ) -> Reply | None:
+        self, ledger: Ledger, approval: Approval, posted: Posted, person: Person, press: Press, verdict: Verdict,
+        now: datetime,
+    ) -> Reply | None:  # fmt: skip
         """What is said instead of deciding, or None when this press decides."""
         if not approval.pending:
-            return self._too_late(approval, posted, person, press, verdict, now)
+            return self._too_late(ledger, approval, posted, person, press, verdict, now)
         if press.text is not None:
             if is_affirmative(press.text):
                 return self._said(approval, "press_allow_instead", Tone.ALERT)
@@ -268,15 +286,16 @@ class Approvals:
             return None
         if press.content_revision != approval.content_revision:
             return replace(self._said(approval, "changed_look_again", Tone.ALERT), redraw=True)
-        if press.verb == Verb.DECLINE_WITH_NOTE:
+        if press.verb == Verb.NOTE:
             return replace(self._said(approval, "note_prompt", Tone.QUIET, agent=approval.agent), ask_note=True)
         if verdict is Verdict.ALLOW and posted.attached_revision != approval.content_revision:
             return self._said(approval, "still_attaching", Tone.ALERT)
         return None
 
     def _too_late(
-        self, approval: Approval, posted: Posted, person: Person, press: Press, verdict: Verdict, now: datetime
-    ) -> Reply:
+        self, ledger: Ledger, approval: Approval, posted: Posted, person: Person, press: Press, verdict: Verdict,
+        now: datetime,
+    ) -> Reply:  # fmt: skip
         mine = approval.decided_by == person.id and approval.decision_key is not None
         same = approval.status is (Status.APPROVED if verdict is Verdict.ALLOW else Status.DECLINED)
         redraw = posted.shown_revision != approval.revision or posted.message_id != press.message.id
@@ -285,22 +304,24 @@ class Approvals:
             key = "declined_with_note" if approval.note else "allowed" if verdict is Verdict.ALLOW else "declined"
             reply = self._said(approval, key, Tone.GOOD, agent=approval.agent, tool=approval.tool)
         else:
-            reply = Reply(self._what_happened(approval, now), Tone.ALERT, approval_id=approval.id, result="too_late")
+            reply = Reply(self._what_happened(ledger, approval, now), Tone.ALERT, approval_id=approval.id,
+                          result="too_late")  # fmt: skip
         return replace(reply, redraw=redraw)
 
     @staticmethod
-    def _what_happened(approval: Approval, now: datetime) -> str:
+    def _what_happened(ledger: Ledger, approval: Approval, now: datetime) -> str:
         if approval.status is Status.EXPIRED:
             return say("already_expired", when=when_text(approval.decided_at or approval.expires_at, now))
         if approval.status is Status.CANCELLED:
             return say("already_cancelled", when=when_text(approval.decided_at or now, now))
         what = say("status_approved" if approval.status is Status.APPROVED else "status_declined")
-        return say("already_decided", who=approval.decided_by or "", what=what,
+        person = ledger.person(approval.decided_by) if approval.decided_by else None
+        return say("already_decided", who=person.name if person else approval.decided_by or "", what=what,
                    when=when_text(approval.decided_at or now, now), where=approval.decided_via or "")  # fmt: skip
 
     @staticmethod
     def _said(approval: Approval, key: str, tone: Tone, **values: object) -> Reply:
-        return Reply(say(key, **values), tone, approval_id=approval.id, result=key)
+        return Reply(say(key, locale="en", **values), tone, approval_id=approval.id, result=key)
 
     @staticmethod
     def _refused(approval: Approval, code: str, text: str) -> Reply:
@@ -348,7 +369,7 @@ class Approvals:
                     code = {Status.EXPIRED: "expired", Status.CANCELLED: "cancelled"}.get(
                         current.status, "already_decided"
                     )
-                    return Refusal(code, self._what_happened(current, now)), expired
+                    return Refusal(code, self._what_happened(ledger, current, now)), expired
                 stale = content_revision != current.content_revision
                 if stale and (verdict is Verdict.ALLOW or content_revision is not None):
                     return Refusal("changed", say("changed_look_again")), expired
@@ -543,7 +564,7 @@ class Approvals:
                     if approval.status is Status.CANCELLED:
                         return approval, None
                     code = "expired" if approval.status is Status.EXPIRED else "already_decided"
-                    return Refusal(code, self._what_happened(approval, now)), changed
+                    return Refusal(code, self._what_happened(ledger, approval, now)), changed
                 if approval.status is Status.APPROVED and approval.run is not None:
                     if approval.outcome is Outcome.NONE:
                         ended = self._end(ledger, approval, Outcome.NOT_SENT, say("asker_left"), now)
@@ -732,7 +753,3 @@ def _time_limit(approval: Approval) -> timedelta:
         return timedelta(0)
     run = json.loads(approval.run)
     return timedelta(seconds=run["start_to_close_s"] + run["schedule_to_start_s"])
-
-
-def actor_of_person(person: Person, via: str) -> Actor:
-    return Actor(via, "", person.id, person.name)

@@ -44,6 +44,7 @@ ENGLISH: Final[Mapping[str, str]] = {
     "note_prompt": "Tell {agent} what to do instead",
     "note_empty": "Your note was empty, so nothing was decided. Write a few words, or press Decline.",
     "note_too_long": "Your note is longer than {limit} characters. Nothing was decided; shorten it and send it again.",
+    "reply_to_card": "Reply to the card itself, or press its buttons. Nothing was decided.",
     "note_needs_text": "Only new text messages count as an answer. Nothing was decided.",
     "nobody": "nobody at present",
     "reply_to_card": "To answer, press a button on the card or reply to the card. /pending lists what waits for you.",
@@ -51,6 +52,7 @@ ENGLISH: Final[Mapping[str, str]] = {
     # Linking, listing, help.
     "linked": "Linked. You are {name}; what waits for you comes here.",
     "link_bad_code": "This code is unknown, used up or older than 15 minutes. Ask an administrator for a new one.",
+    "private_only": "I list what waits for you in a private chat only.",
     "link_private_only": "Send me the code in a private chat. This one has been seen by others; ask for a new one.",
     "already_linked": "This account is linked already, so nothing was changed.",
     "identity_was_linked": "The {platform} account {identity} was linked to you just now. If that was not you, tell an "
@@ -58,6 +60,7 @@ ENGLISH: Final[Mapping[str, str]] = {
     "nothing_waiting": "Nothing waits for you.",
     "pending_head": "Waiting for you: {count}",
     "pending_item": "{number}. {title} ({agent}, expires {when})",
+    "pending_more": "and {count} more",
     "which_one": "Several requests wait here. Reply to the card you mean, or press its buttons.",
     "help": "I bring you what waits for a person's yes or no. Press a button on a card, or reply to a card to decline "
     "it with a note. /pending lists what waits for you.",
@@ -80,6 +83,8 @@ ENGLISH: Final[Mapping[str, str]] = {
     "undeliverable_gone": "the chat or topic no longer exists, or the bot may not write there",
     "undeliverable_refused": "the platform refuses the card",
     "undeliverable_off": "the platform of this route is switched off",
+    "undeliverable_retrying": "{platform} cannot be reached; it is tried again",
+    "undeliverable_file": "the platform refuses the file that must be attached before Allow works",
     # The card.
     "title": "{agent} wants to use {tool}",
     "title_operation": "{agent} wants to use {tool} ({operation})",
