@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
@@ -64,6 +64,9 @@ _TOKEN = Statement(
     select(t.tokens.c.id, t.tokens.c.kind, t.tokens.c.subject).where(t.tokens.c.token_hash == bindparam("hashed"))
 )
 _DROP_TOKEN = Statement(sa.delete(t.tokens).where(t.tokens.c.id == bindparam("is_token")).returning(t.tokens.c.id))
+
+_KEY = Statement(select(t.keys.c.secret).where(t.keys.c.name == bindparam("named")))
+_ADD_KEY = Statement(lambda insert: insert(t.keys).on_conflict_do_nothing())
 
 # Two processes that apply a directory at the same time do it one after the other.
 _ONE_AT_A_TIME = Statement(select(sa.func.pg_advisory_xact_lock(sa.literal_column("7091224861"))))
@@ -132,29 +135,8 @@ def _agent(row: Row) -> Agent:
     )
 
 
-_UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def seconds_of(duration: Any) -> int | None:
-    """Seconds of a duration as the directory file writes it: a number of seconds, or `90s`, `15m`, `24h`, `7d`."""
-    if duration is None or isinstance(duration, int):
-        return duration
-    written = re.fullmatch(r"(\d+)\s*([smhd])", str(duration))
-    if written is None:
-        raise ValueError("a duration is a whole number with s, m, h or d behind it, such as 24h")
-    return int(written[1]) * _UNIT_S[written[2]]
-
-
 def _route(document: Mapping[str, Any]) -> Route:
-    return Route(
-        ask=tuple(document.get("ask", ())),
-        at=tuple(document.get("at", ())),
-        match=dict(document.get("match", {})),
-        needed=document.get("needed", 1),
-        four_eyes=document.get("four_eyes", False),
-        timeout_s=seconds_of(document.get("timeout")),
-        remind_s=seconds_of(document.get("remind")),
-    )
+    return Route(**{**document, "ask": tuple(document["ask"]), "at": tuple(document["at"])})
 
 
 def _json(value: Any) -> str | None:
@@ -311,3 +293,11 @@ class People:
 
     def drop_token(self, token_id: str) -> bool:
         return bool(self._rows(_DROP_TOKEN, {"is_token": token_id}))
+
+    def key(self, name: str) -> bytes:
+        found = self._rows(_KEY, {"named": name})
+        if not found:
+            # Whoever is first writes it; the others read what was written.
+            self._rows(_ADD_KEY, {"name": name, "secret": secrets.token_hex(32)})
+            found = self._rows(_KEY, {"named": name})
+        return bytes.fromhex(found[0][0])

@@ -346,3 +346,6 @@ tokens = sa.Table(
 _index("ix_tokens_subject", tokens.c.kind, tokens.c.subject)
 
 leases = sa.Table("leases", metadata, _text("name", primary_key=True), _text("holder"), _moment("until"))
+
+# Random keys that belong to this database, such as the one behind the short hashes of hidden values.
+keys = sa.Table("keys", metadata, _text("name", primary_key=True), _text("secret"))

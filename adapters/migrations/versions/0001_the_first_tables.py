@@ -194,6 +194,12 @@ def upgrade() -> None:
         postgresql_where=sa.text("shown_id IS NOT NULL"),
     )
     op.create_table(
+        "keys",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("secret", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_keys")),
+    )
+    op.create_table(
         "leases",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("holder", sa.Text(), nullable=False),
@@ -397,6 +403,7 @@ def downgrade() -> None:
         "people",
         "moves",
         "leases",
+        "keys",
         "audit",
         "approvals",
     ):
