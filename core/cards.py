@@ -194,7 +194,7 @@ def _call_of(
         run=run,
         unlisted_run=unlisted_run,
         on_behalf_of=behalf,
-        file=f"placet-{short_id(approval.id)}.txt",
+        file=f"approval-{short_id(approval.id)}.txt",
     )
 
 
@@ -378,10 +378,10 @@ def _status(
             return fill("card_cancelled", locale=locale, when=when), Tone.QUIET
         case Status.DECLINED:
             text = fill("card_declined", locale=locale, who=who, where=where, when=when)
-            if note:
-                text += "\n" + fill(
-                    "card_replied" if approval.by_message else "card_note", locale=locale, who=who, note=note
-                )
+            if note and approval.by_message:
+                text += "\n" + fill("card_replied", locale=locale, who=who, note=note)
+            elif note:
+                text += "\n" + fill("card_note", locale=locale, note=note)
             return text, Tone.BAD
         case Status.APPROVED:
             if approval.decided_by == AUTO:
