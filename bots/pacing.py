@@ -1,0 +1,105 @@
+"""How fast a bot may write: one pacer sees all traffic of a token, and nothing waits in a queue that could be lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from core.ports import Slow
+
+# Who has to wait longer than this is sent away with Slow, to come back by his own retry.
+PATIENCE_S = 5.0
+CHATS_KEPT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `limit` messages in any `seconds`."""
+
+    limit: int
+    seconds: float
+
+
+class _Window:
+    """The times of the last `limit` messages."""
+
+    def __init__(self, rate: Rate, pace: float) -> None:
+        self._times: deque[float] = deque(maxlen=rate.limit)
+        self._seconds = rate.seconds * pace
+
+    def free_at(self, now: float) -> float:
+        full = len(self._times) == self._times.maxlen
+        return max(now, self._times[0] + self._seconds) if full else now
+
+    def take(self, at: float) -> None:
+        self._times.append(at)
+
+
+@dataclass(slots=True)
+class _Chat:
+    windows: list[_Window]
+    blocked_until: float = 0.0
+    used_at: float = field(default=0.0)
+
+
+class Pacer:
+    """The pace of one bot account. `pace` scales every wait: 1 is the platform's own pace, 0 never waits."""
+
+    def __init__(self, overall: Rate, *, pace: float = 1.0) -> None:
+        self._overall = _Window(overall, pace)
+        self._pace = pace
+        self._chats: dict[str, _Chat] = {}
+        self._blocked_until = 0.0
+
+    async def turn(self, chat: str, rates: Sequence[Rate]) -> None:
+        """Wait until a message may go to the chat; raises Slow (seconds) when that is longer than PATIENCE_S."""
+        place, now = self._place(chat, rates), self._now()
+        at = max([place.blocked_until, self._blocked_until, *(window.free_at(now) for window in place.windows)])
+        if at - now > PATIENCE_S:
+            raise Slow(at - now)
+        # The chat's own wait comes first, so that a busy chat never holds a place in the token's window for later.
+        self._take(place, max(at, now))
+        await asyncio.sleep(at - now)
+        now = self._now()
+        at = self._overall.free_at(now)
+        if at - now > PATIENCE_S:
+            raise Slow(at - now)
+        self._overall.take(at)
+        await asyncio.sleep(at - now)
+        if (left := max(place.blocked_until, self._blocked_until) - self._now()) > 0:
+            raise Slow(left)
+
+    def spend(self, chat: str, rates: Sequence[Rate]) -> None:
+        """Count a message that never waits: an answer to a person."""
+        now = self._now()
+        self._take(self._place(chat, rates), now)
+        self._overall.take(now)
+
+    def block(self, chat: str, rates: Sequence[Rate], seconds: float) -> None:
+        """The platform said to wait: the chat does, and the whole account once two chats were told so."""
+        now = self._now()
+        until = now + seconds * self._pace
+        others = any(place.blocked_until > now for name, place in self._chats.items() if name != chat)
+        self._place(chat, rates).blocked_until = until
+        if others:
+            self._blocked_until = max(self._blocked_until, until)
+
+    def _place(self, chat: str, rates: Sequence[Rate]) -> _Chat:
+        if chat not in self._chats and len(self._chats) >= CHATS_KEPT:
+            oldest = sorted(self._chats, key=lambda name: self._chats[name].used_at)
+            for name in oldest[: CHATS_KEPT // 2]:
+                del self._chats[name]
+        place = self._chats.setdefault(chat, _Chat([_Window(rate, self._pace) for rate in rates]))
+        place.used_at = self._now()
+        return place
+
+    @staticmethod
+    def _take(place: _Chat, at: float) -> None:
+        for window in place.windows:
+            window.take(at)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()

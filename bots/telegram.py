@@ -1,0 +1,922 @@
+"""Telegram: cards out, presses in, over python-telegram-bot."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import html
+import json
+import logging
+import os
+import re
+import traceback
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Any, TypeVar
+
+import telegram
+from pydantic import SecretStr, field_validator, model_validator
+from pydantic_settings import NoDecode
+from telegram import (
+    ForceReply,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    InputFile,
+    LinkPreviewOptions,
+    ReplyParameters,
+    Update,
+)
+from telegram.constants import ParseMode
+from telegram.error import (
+    BadRequest,
+    ChatMigrated,
+    Conflict,
+    Forbidden,
+    InvalidToken,
+    NetworkError,
+    RetryAfter,
+    TelegramError,
+)
+from telegram.request import HTTPXRequest
+
+from bots.pacing import PATIENCE_S, Pacer, Rate
+from bots.settings import PlatformSettings, read_settings
+from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
+from core.buttons import ButtonData, unpack
+from core.ports import BadSetting, Gone, Hooks, Moved, Refused, Slow, Unavailable
+from core.wording import fill, say
+
+# The library then gives durations as timedelta, as its next version always will.
+os.environ.setdefault("PTB_TIMEDELTA", "1")
+# Both log what must not be logged: httpx the address, which carries the token, and the library what it sends.
+for _name in ("httpx", "httpcore", "telegram"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+log = logging.getLogger("placet.bots")
+T = TypeVar("T")
+
+NAME = "telegram"
+
+# Limits of the Bot API (platform facts, sections 1, 4 and 6). Texts are counted in UTF-16 units after parsing.
+TEXT_LIMIT, ANSWER_LIMIT, PLACEHOLDER_LIMIT, ENTITY_LIMIT, BUTTONS_IN_ROW = 4096, 200, 64, 100, 2
+BEGINNING = 200
+OVERALL = Rate(30, 1)
+PER_CHAT = (Rate(3, 3),)
+PER_GROUP = (*PER_CHAT, Rate(20, 60))
+NOT_PEOPLE = frozenset({1087968824, 777000, 136817688})
+
+NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+# Telegram keeps the list it was given last, so every call names it whole. Migrations come as messages.
+ALLOWED_UPDATES = ("message", "callback_query", "my_chat_member")
+POLL_S, PRESS_S, DRAIN_S, LEASE_RETRY_S = 10, 15.0, 5.0, 2.0
+TRIES = 5
+SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of the header
+
+
+# Settings
+
+
+class Settings(PlatformSettings):
+    """What the operator set for Telegram; no token means off."""
+
+    telegram_token: Annotated[tuple[SecretStr, ...], NoDecode] = ()
+    telegram_base_url: str = "https://api.telegram.org"
+    telegram_webhook_secret: SecretStr | None = None
+    public_url: str | None = None
+
+    @field_validator("telegram_token", mode="before")
+    @classmethod
+    def tokens(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        tokens = [token.strip() for token in value.split(",") if token.strip()]
+        for number, token in enumerate(tokens, 1):
+            if not re.fullmatch(r"\d{3,20}:[A-Za-z0-9_-]{20,100}", token):
+                raise ValueError(f"token {number} is not of the form 123456:ABC...; copy it again from @BotFather")
+        if len({token.split(":")[0] for token in tokens}) < len(tokens):
+            raise ValueError("two tokens belong to the same bot; name each bot once")
+        return tuple(SecretStr(token) for token in tokens)
+
+    @field_validator("telegram_base_url")
+    @classmethod
+    def base_url(cls, value: str) -> str:
+        if not re.fullmatch(r"https?://[^\s/]+(/[^\s]*)?", value) or value.rstrip("/").endswith("/bot"):
+            raise ValueError("must be the server's address, such as https://api.telegram.org, without /bot")
+        return value.rstrip("/")
+
+    @field_validator("telegram_webhook_secret")
+    @classmethod
+    def webhook_secret(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", value.get_secret_value()):
+            raise ValueError("must be 16 to 256 random characters of A-Z a-z 0-9 _ -")
+        return value
+
+    @model_validator(mode="after")
+    def webhook_is_whole(self) -> Settings:
+        if self.telegram_webhook_secret is None:
+            return self
+        if self.public_url is None:
+            raise BadSetting("PLACET_TELEGRAM_WEBHOOK_SECRET", "a webhook needs PLACET_PUBLIC_URL as well")
+        local = "api.telegram.org" not in self.telegram_base_url
+        if not self.public_url.startswith("https://") and not local:
+            raise BadSetting("PLACET_PUBLIC_URL", "must begin with https://; Telegram delivers to nothing else")
+        return self
+
+
+def surface(hooks: Hooks) -> Telegram | None:
+    """The surface of all configured bots, or None without a token. Raises BadSetting."""
+    settings = read_settings(Settings, NAME)
+    return Telegram(settings, hooks) if settings.telegram_token else None
+
+
+# The surface
+
+
+class Telegram:
+    """Every bot of this process; an account is a bot's id as text, "" the first one (design section 2).
+
+    `pace` scales every wait: 1 is Telegram's own pace, 0 never waits.
+    """
+
+    name = NAME
+
+    def __init__(self, settings: Settings, hooks: Hooks, *, pace: float = 1.0) -> None:
+        self._settings, self._hooks, self._pace = settings, hooks, pace
+        self._requests: list[HTTPXRequest] = []
+        self._bots = {bot.token.split(":")[0]: bot for bot in map(self._bot, settings.telegram_token)}
+        self._pacers = {account: Pacer(OVERALL, pace=pace) for account in self._bots}
+        self._usernames: dict[str, str] = {}
+        self._on_press: Callable[[Press], Awaitable[Reply]] | None = None
+        self._answers: set[asyncio.Task[None]] = set()
+        self._told_to_wait: deque[tuple[str, int]] = deque(maxlen=1000)
+
+    async def post(self, destination: Destination, card: Card, *, token: str) -> Message:
+        """Send a card. After Unavailable the message may exist all the same: its token works."""
+        account = await self._account(destination.account)
+        body = render(card, token)
+
+        async def send(bot: telegram.Bot) -> telegram.Message:
+            return await bot.send_message(
+                destination.chat,
+                body.html,
+                parse_mode=ParseMode.HTML,
+                reply_markup=body.keyboard,
+                link_preview_options=NO_PREVIEW,
+                message_thread_id=_thread(destination.thread),
+                reply_parameters=_replying_to(destination.reply_to),
+            )
+
+        sent = await self._paced(account, destination.chat, send)
+        return Message(NAME, account, str(sent.chat.id), destination.thread, str(sent.message_id))
+
+    async def redraw(self, message: Message, card: Card, *, token: str = "") -> None:
+        """Show `card` in the message; what shows it already counts as done."""
+        account = await self._account(message.account)
+        body = render(card, token)
+
+        async def edit(bot: telegram.Bot) -> None:
+            try:
+                await bot.edit_message_text(
+                    body.html,
+                    chat_id=message.chat,
+                    message_id=int(message.id),
+                    parse_mode=ParseMode.HTML,
+                    reply_markup=body.keyboard,
+                    link_preview_options=NO_PREVIEW,
+                )
+            except BadRequest as error:
+                if "message is not modified" not in error.message.lower():
+                    raise
+
+        await self._paced(account, message.chat, edit)
+
+    async def attach(self, message: Message, file: Attachment) -> Message:
+        """Send a text file in reply to a card."""
+        account = await self._account(message.account)
+
+        async def send(bot: telegram.Bot) -> telegram.Message:
+            return await bot.send_document(
+                message.chat,
+                InputFile(file.text.encode(errors="replace"), filename=file.name),
+                disable_content_type_detection=True,
+                message_thread_id=_thread(message.thread),
+                reply_parameters=_replying_to(message.id),
+            )
+
+        sent = await self._paced(account, message.chat, send)
+        return Message(NAME, account, str(sent.chat.id), message.thread, str(sent.message_id))
+
+    async def prompt(self, message: Message, actor: Actor, text: str) -> Message:
+        """Ask for a note with a second message: a message with a ForceReply of its own cannot be edited any more.
+
+        In a group it mentions the person, because only then does the reply field open for that person alone.
+        """
+        account = await self._account(message.account)
+        group = _is_group(message.chat)
+        mention = f'<a href="tg://user?id={int(actor.id)}">{html.escape(actor.name or actor.id)}</a>: ' if group else ""
+        field = ForceReply(selective=group, input_field_placeholder=shortened(text, PLACEHOLDER_LIMIT))
+        sent = await self._at_once(account, _under(message), mention + inert(text), field)
+        return Message(NAME, account, str(sent.chat.id), message.thread, str(sent.message_id))
+
+    async def say(self, message: Message, text: str) -> Message:
+        """Put a plain word under a message."""
+        return await self.tell(_under(message), text)
+
+    async def tell(self, destination: Destination, text: str) -> Message:
+        """Put a plain word into a chat."""
+        account = await self._account(destination.account)
+
+        async def send(bot: telegram.Bot) -> telegram.Message:
+            return await _send_word(bot, destination, inert(shortened(text, TEXT_LIMIT)))
+
+        sent = await self._paced(account, destination.chat, send)
+        return Message(NAME, account, str(sent.chat.id), destination.thread, str(sent.message_id))
+
+    def fits(self, card: Card) -> bool:
+        """Whether the card is shown whole; where not, its whole text is attached before Allow works."""
+        return not _cut_to_limit(_pieces(card))[1]
+
+    async def listen(self, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+        """Take the updates of every bot until cancelled, each handled before it is confirmed (design section 4)."""
+        self._on_press = on_press
+        take = self._poll if self._settings.telegram_webhook_secret is None else self._serve
+        try:
+            async with asyncio.TaskGroup() as group:
+                for account in self._bots:
+                    group.create_task(take(account, on_press))
+        finally:
+            self._on_press = None
+            if self._answers:
+                await asyncio.wait(self._answers, timeout=DRAIN_S)
+
+    async def receive(self, account: str, headers: Mapping[str, str], body: bytes) -> int:
+        """Take one webhook request; answers the HTTP status: 2xx only for what is committed, so that it comes again."""
+        secret = self._settings.telegram_webhook_secret
+        given = next((value for name, value in headers.items() if name.lower() == SECRET_HEADER), "")
+        if secret is None or not hmac.compare_digest(given.encode(), secret.get_secret_value().encode()):
+            return 401
+        if account not in self._bots:
+            return 404
+        try:
+            update = Update.de_json(_legible(json.loads(body)), None)
+        except ValueError:
+            return 400
+        if self._on_press is None:
+            return 503
+        try:
+            await self._take(account, update, self._on_press)
+        except Unavailable:
+            return 503
+        return 200
+
+    async def close(self) -> None:
+        """Let go of the connections; nothing is called after this."""
+        for request in self._requests:
+            await request.shutdown()
+
+    def _bot(self, token: SecretStr) -> telegram.Bot:
+        calls = HTTPXRequest(connection_pool_size=64, pool_timeout=5.0, read_timeout=10.0)
+        polls = _Updates(connection_pool_size=2, read_timeout=5.0)
+        self._requests += calls, polls
+        base = self._settings.telegram_base_url
+        return telegram.Bot(
+            token.get_secret_value(),
+            base_url=f"{base}/bot",
+            base_file_url=f"{base}/file/bot",
+            request=calls,
+            get_updates_request=polls,
+        )
+
+    # Sending
+
+    async def _account(self, name: str) -> str:
+        """The account of a name: "" for the first, a bot's id, or a bot's user name."""
+        if name in self._bots:
+            return name
+        if not name:
+            return next(iter(self._bots))
+        for account, bot in self._bots.items():
+            if account not in self._usernames:
+                with vendor_errors(account):
+                    self._usernames[account] = (await bot.get_me()).username or ""
+            if self._usernames[account].lower() == name.removeprefix("@").lower():
+                return account
+        raise Refused(f"no token in PLACET_TELEGRAM_TOKEN belongs to the bot {name}")
+
+    async def _paced(self, account: str, chat: str, call: Callable[[telegram.Bot], Awaitable[T]]) -> T:
+        """Make a call in its turn; a short wait that Telegram asks for is waited once, a longer one raises Slow."""
+        pacer, rates = self._pacers[account], PER_GROUP if _is_group(chat) else PER_CHAT
+        for last in (False, True):
+            await pacer.turn(chat, rates)
+            try:
+                with vendor_errors(account):
+                    return await call(self._bots[account])
+            except Slow as slow:
+                pacer.block(chat, rates, slow.after)
+                if last or slow.after > PATIENCE_S:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _at_once(
+        self, account: str, to: Destination, text: str, markup: ForceReply | None = None
+    ) -> telegram.Message:
+        """Send what answers a person: counted by the pacer, never queued behind cards."""
+        self._pacers[account].spend(to.chat, PER_GROUP if _is_group(to.chat) else PER_CHAT)
+        with vendor_errors(account):
+            return await _send_word(self._bots[account], to, text, markup)
+
+    # Listening
+
+    async def _poll(self, account: str, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+        bot, lease = self._bots[account], self._hooks.leases(f"{NAME}:{account}")
+        held, ready, offset, backoff = False, False, None, _Backoff()
+        trouble: type[TelegramError] | None = None
+        settled: set[int] = set()
+        try:
+            while True:
+                try:
+                    still = await lease.held()
+                except Unavailable:
+                    still = held
+                if still != held:
+                    log.info("polling" if still else "not polling", extra={"account": account})
+                    held, ready, offset = still, False, None
+                    settled.clear()
+                if not held:
+                    await self._pause(LEASE_RETRY_S)
+                    continue
+                try:
+                    if not ready:
+                        await bot.delete_webhook()
+                        self._usernames[account] = (await bot.get_me()).username or ""
+                        ready = True
+                    updates = await bot.get_updates(
+                        offset=offset, timeout=timedelta(seconds=POLL_S), allowed_updates=ALLOWED_UPDATES
+                    )
+                except TelegramError as error:
+                    if type(error) is not trouble:
+                        trouble = type(error)
+                        log.warning("poll failed", extra={"account": account, "error": trouble.__name__,
+                                                          "why": _why(error)})  # fmt: skip
+                    await self._pause(max(backoff.next(), _seconds(error) if isinstance(error, RetryAfter) else 0))
+                    continue
+                trouble = None
+                # What Telegram did not give again is confirmed; what it gave again and was settled is not done twice.
+                settled &= {update.update_id for update in updates}
+                await self._take_all(account, [u for u in updates if u.update_id not in settled], settled, on_press)
+                # An offset is sent once, right after what it confirms: ids may start anew after an idle week.
+                offset = None
+                for update in updates:
+                    if update.update_id not in settled:
+                        await self._pause(backoff.next())
+                        break
+                    offset = update.update_id + 1
+                else:
+                    backoff = _Backoff()
+        finally:
+            await lease.drop()
+
+    async def _take_all(
+        self, account: str, updates: Sequence[Update], settled: set[int],
+        on_press: Callable[[Press], Awaitable[Reply]],
+    ) -> None:  # fmt: skip
+        """Handle a batch, each chat's updates in order, the chats side by side; adds what is committed to `settled`."""
+        lanes: dict[int, list[Update]] = {}
+        for update in updates:
+            lanes.setdefault(update.effective_chat.id if update.effective_chat else 0, []).append(update)
+
+        async def lane(updates: Sequence[Update]) -> None:
+            for update in updates:
+                try:
+                    await self._take(account, update, on_press)
+                except Unavailable:
+                    return
+                settled.add(update.update_id)
+
+        await asyncio.gather(*(lane(updates) for updates in lanes.values()))
+
+    async def _take(self, account: str, update: Update, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+        """Handle one update. Raises Unavailable when it must come again; a bug is tried five times, then let go."""
+        for attempt in range(TRIES):
+            try:
+                async with asyncio.timeout(PRESS_S):
+                    reply = await self._handle(account, update, on_press)
+                break
+            except (Unavailable, TimeoutError):
+                asked = update.callback_query or (update.message and update.message.text)
+                if asked and (account, update.update_id) not in self._told_to_wait:
+                    self._told_to_wait.append((account, update.update_id))
+                    self._later(self._answer(account, update, Reply(say("try_again"), Tone.ALERT)))
+                raise Unavailable("not committed") from None
+            except Exception as error:
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                log.error("update failed", extra={"account": account, "update": update.update_id,
+                                                  "error": type(error).__name__, "at": f"{at.name}:{at.lineno}",
+                                                  "attempt": attempt + 1})  # fmt: skip
+                await self._pause(0.2 * 2**attempt)
+        else:
+            return
+        if reply is not None:
+            self._later(self._answer(account, update, reply))
+
+    async def _handle(
+        self, account: str, update: Update, on_press: Callable[[Press], Awaitable[Reply]]
+    ) -> Reply | None:
+        match read(account, update, self._usernames.get(account, "")):
+            case Press() as press:
+                return await on_press(press)
+            case Command(name="pending", actor=actor):
+                return await self._hooks.commands.pending(actor)
+            case Command(name="link", actor=actor, argument=code):
+                return await self._hooks.commands.link(actor, code)
+            case Hint(key):
+                return Reply(say(key))
+            case Migrated(chat, to):
+                await self._hooks.chats.moved(NAME, account, chat, to)
+            case Membership(chat, status):
+                log.info("membership", extra={"account": account, "chat": chat, "status": status})
+        return None
+
+    async def _answer(self, account: str, update: Update, reply: Reply) -> None:
+        """Tell the presser alone; in a chat a typed text can only be answered by a reply that the chat sees."""
+        try:
+            if (query := update.callback_query) is not None:
+                loud = reply.tone in (Tone.BAD, Tone.ALERT)
+                with vendor_errors(account):
+                    await self._bots[account].answer_callback_query(
+                        query.id, shortened(reply.text, ANSWER_LIMIT), show_alert=loud
+                    )
+            elif (message := update.message) is not None:
+                to = _under(_message(account, message))
+                await self._at_once(account, to, inert(shortened(reply.text, TEXT_LIMIT)))
+        except Late:
+            log.info("answer too late", extra={"account": account, "approval": reply.approval_id})
+        except (Gone, Moved, Slow, Refused, Unavailable) as error:
+            log.warning("answer failed", extra={"account": account, "approval": reply.approval_id,
+                                                "error": type(error).__name__})  # fmt: skip
+
+    async def _serve(self, account: str, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+        """Have the updates delivered to `receive`, at `<public url>/telegram/<account>`."""
+        secret, backoff = self._settings.telegram_webhook_secret, _Backoff()
+        while True:
+            try:
+                self._usernames[account] = (await self._bots[account].get_me()).username or ""
+                await self._bots[account].set_webhook(
+                    f"{str(self._settings.public_url).rstrip('/')}/telegram/{account}",
+                    secret_token=secret.get_secret_value() if secret else None,
+                    allowed_updates=ALLOWED_UPDATES,
+                    max_connections=40,
+                )
+                break
+            except TelegramError as error:
+                log.warning("webhook not set", extra={"account": account, "error": type(error).__name__,
+                                                      "why": _why(error)})  # fmt: skip
+                await self._pause(backoff.next())
+        log.info("webhook set", extra={"account": account})
+        await asyncio.Event().wait()
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds * self._pace)
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+
+class _Backoff:
+    """Seconds to wait between tries: 1, doubled up to 15, so that a press counts within the 150 s it is kept."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.5
+
+    def next(self) -> float:
+        self._seconds = min(self._seconds * 2, 15.0)
+        return self._seconds
+
+
+class _Updates(HTTPXRequest):
+    """Requests for updates, in which one that the library cannot read does not keep back the others."""
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = json.loads(payload.decode("utf-8", "replace"))
+        except ValueError:
+            raise TelegramError("Invalid server response") from None
+        if isinstance(updates := answer.get("result"), list):
+            answer["result"] = [_legible(update) for update in updates]
+        return answer
+
+
+def _legible(raw: Any) -> dict[str, Any]:
+    """The update, or its bare id where the library cannot read the rest. Raises ValueError for what is no update."""
+    if not isinstance(raw, dict) or type(raw.get("update_id")) is not int:
+        raise ValueError("not an update")
+    try:
+        Update.de_json(raw, None)
+    except Exception as error:
+        log.error("unreadable update", extra={"update": raw["update_id"], "error": type(error).__name__})
+        return {"update_id": raw["update_id"]}
+    return raw
+
+
+async def _send_word(
+    bot: telegram.Bot, to: Destination, text: str, markup: ForceReply | None = None
+) -> telegram.Message:
+    return await bot.send_message(
+        to.chat,
+        text,
+        parse_mode=ParseMode.HTML,
+        reply_markup=markup,
+        link_preview_options=NO_PREVIEW,
+        message_thread_id=_thread(to.thread),
+        reply_parameters=_replying_to(to.reply_to),
+    )
+
+
+def _under(message: Message) -> Destination:
+    return Destination(NAME, message.account, message.chat, message.thread, message.id)
+
+
+# Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`link` with its code, or `pending`."""
+
+    name: str
+    actor: Actor
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A message that decides nothing: the words to say, by their name in the catalogue."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """The chat got the new id `to`."""
+
+    chat: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What the bot became in a chat."""
+
+    chat: str
+    status: str
+
+
+COMMAND = re.compile(r"/(start|help|pending)(?:@(\w+))?(?:\s+(\S.*))?", re.IGNORECASE | re.DOTALL)
+
+
+def read(account: str, update: Update, username: str = "") -> Press | Command | Hint | Migrated | Membership | None:
+    """What an update means; None for what is nothing to Placet. Decides nothing and trusts nothing in it."""
+    if (query := update.callback_query) is not None:
+        return _read_press(account, query)
+    if (message := update.message) is not None:
+        return _read_message(account, message, username)
+    if (member := update.my_chat_member) is not None:
+        return Membership(str(member.chat.id), str(member.new_chat_member.status))
+    return None
+
+
+def _read_press(account: str, query: telegram.CallbackQuery) -> Press:
+    # Data that no button of ours carries goes to the door as a verb that nothing has, which calls it unknown.
+    data = unpack(query.data or "")
+    return Press(
+        key=f"tg:{account}:{query.id}",
+        actor=_actor(query.from_user),
+        message=_message(account, query.message) if query.message else Message(NAME, account, "", "", ""),
+        verb=data.verb if data else "?",
+        token=data.token if data else "",
+        content_revision=data.content_revision if data else 0,
+    )
+
+
+def _read_message(account: str, message: telegram.Message, username: str) -> Press | Command | Hint | Migrated | None:
+    if message.migrate_to_chat_id:
+        return Migrated(str(message.chat.id), str(message.migrate_to_chat_id))
+    if message.migrate_from_chat_id:
+        return Migrated(str(message.migrate_from_chat_id), str(message.chat.id))
+    if message.text is None and message.effective_attachment is None:
+        return None
+    private = message.chat.type == telegram.Chat.PRIVATE
+    command = COMMAND.fullmatch(message.text or "")
+    if command and command[2] and username and command[2].lower() != username.lower():
+        return None
+    target = _replied_to(account, message)
+    if not (private or command or target):
+        return None
+    if (why := _not_typed(message)) is not None:
+        return Hint(why)
+    sender = message.from_user
+    if sender is None:
+        return Hint("anonymous")
+    if command:
+        return _read_command(command[1].lower(), command[3] or "", _actor(sender), private)
+    if target is None:
+        return Hint("reply_to_card")
+    if message.text is None:
+        return Hint("note_needs_text")
+    return Press(
+        key=f"tg:{account}:{message.chat.id}:{message.message_id}",
+        actor=_actor(sender),
+        message=target,
+        text=_tidy(message.text),
+    )
+
+
+def _read_command(name: str, argument: str, actor: Actor, private: bool) -> Command | Hint:
+    if name == "help" or (name == "start" and not argument):
+        return Hint("help")
+    if not private:
+        # What it would say, or the code it carries, is nobody else's business.
+        return Hint("link_private_only" if name == "start" else "private_only")
+    return Command("link", actor, argument.strip()) if name == "start" else Command("pending", actor)
+
+
+def _replied_to(account: str, message: telegram.Message) -> Message | None:
+    """The message of this bot that the text replies to.
+
+    In a topic every message may carry the topic's own first message as what it replies to.
+    """
+    target = message.reply_to_message
+    if target is None or target.from_user is None or str(target.from_user.id) != account:
+        return None
+    first = target.forum_topic_created is not None or (
+        bool(message.is_topic_message) and target.message_id == message.message_thread_id
+    )
+    if first or target.chat.id != message.chat.id:
+        return None
+    return Message(NAME, account, str(message.chat.id), _message(account, message).thread, str(target.message_id))
+
+
+def _not_typed(message: telegram.Message) -> str | None:
+    """Why a message is nobody's own word, as the name of the words that say so."""
+    sender = message.from_user
+    if message.sender_chat is not None or sender is None or sender.id in NOT_PEOPLE:
+        return "anonymous"
+    by_a_bot = sender.is_bot or message.via_bot is not None or message.sender_business_bot is not None
+    return "note_needs_text" if by_a_bot or message.forward_origin is not None else None
+
+
+def _actor(user: telegram.User) -> Actor:
+    return Actor(NAME, "", str(user.id), _tidy(user.full_name))
+
+
+def _message(account: str, message: telegram.MaybeInaccessibleMessage) -> Message:
+    """Where a message is; its thread only where it is a topic's, since replies outside topics have one too."""
+    thread = ""
+    if isinstance(message, telegram.Message) and message.message_thread_id:
+        topical = message.is_topic_message or message.chat.is_forum
+        thread = str(message.message_thread_id) if topical else ""
+    return Message(NAME, account, str(message.chat.id), thread, str(message.message_id))
+
+
+def _tidy(text: str) -> str:
+    """Text without lone surrogates, which JSON can carry and UTF-8 cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A card as Telegram takes it; `cut` when some of it is not shown."""
+
+    html: str
+    keyboard: InlineKeyboardMarkup | None
+    cut: bool
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A stretch of text and how it is drawn. What has a higher `rank` is cut first; 0 is never cut."""
+
+    text: str
+    draw: Callable[[str], str]
+    rank: int = 0
+
+
+def render(card: Card, token: str) -> Body:
+    """A card with the buttons of a message's token, or settled, which is the same without buttons."""
+    pieces, cut = _cut_to_limit(_pieces(card))
+    return Body(_draw(pieces), _keyboard(card, token), cut)
+
+
+def _pieces(card: Card) -> list[_Piece]:
+    pieces = [_Piece(card.title, _bold, 1)]
+    if card.pill:
+        pieces += [_gap(1), _Piece(card.pill, inert)]
+    if card.body:
+        pieces += [_gap(2), _Piece(card.body, _block, 1000)]
+    for number, line in enumerate(card.lines):
+        label = f"{line.label}{fill('claimed')}:" if line.claim else f"{line.label}:"
+        pieces += [_gap(1 if number else 2), _Piece(label, _bold), _Piece(" ", inert)]
+        pieces.append(_Piece(line.value, _code, 3 + number))
+    if card.claim:
+        pieces += [_gap(2), _Piece(f"{fill('claim_label')}:", _bold), _gap(1), _Piece(card.claim, _block, 1001)]
+    files = ", ".join(file.name for file in card.attachments)
+    foot = [
+        fill("attached", names=files) if files else "",
+        card.digest and fill("digest", digest=card.digest),
+        card.expiry,
+    ]
+    if any(foot):
+        pieces += [_gap(2), _Piece("\n".join(text for text in foot if text), inert)]
+    if card.status:
+        pieces += [_gap(2), _Piece(card.status, _bold, 2)]
+    return pieces
+
+
+def _gap(lines: int) -> _Piece:
+    return _Piece("\n" * lines, inert)
+
+
+def _draw(pieces: Sequence[_Piece]) -> str:
+    drawn = "".join(piece.draw(piece.text) for piece in pieces)
+    if drawn.count("</") > ENTITY_LIMIT:
+        # Telegram ignores the entities beyond the limit, and would make what they cover live.
+        return _block("".join(piece.text for piece in pieces))
+    return drawn
+
+
+def _cut_to_limit(pieces: list[_Piece]) -> tuple[list[_Piece], bool]:
+    """The pieces in at most TEXT_LIMIT units, and whether any was cut; at first each keeps its beginning."""
+    over = sum(units(piece.text) for piece in pieces) - TEXT_LIMIT
+    cut = over > 0
+    for kept in (BEGINNING, 0):
+        for piece in sorted(pieces, key=lambda piece: -piece.rank):
+            before = units(piece.text)
+            if over > 0 and piece.rank and before > kept:
+                piece.text = _cut(piece.text, max(before - over, kept))
+                over -= before - units(piece.text)
+    if over > 0:
+        pieces = [_Piece(shortened("".join(piece.text for piece in pieces), TEXT_LIMIT), _block)]
+    return pieces, cut
+
+
+def _cut(text: str, limit: int) -> str:
+    """The start of a text, and how many characters are missing, in `limit` units if that is possible."""
+    if units(text) <= limit:
+        return text
+    notice = say("cut", count=len(text))
+    kept = _first_units(text, limit - units(notice))
+    return kept + say("cut", count=len(text) - len(kept))
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text in at most `limit` UTF-16 units, with an ellipsis where it was cut."""
+    return text if units(text) <= limit else _first_units(text, limit - 1) + "…"
+
+
+def units(text: str) -> int:
+    """The length as Telegram counts it: UTF-16 units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _first_units(text: str, limit: int) -> str:
+    kept = text.encode("utf-16-le", "surrogatepass")[: max(limit, 0) * 2]
+    return kept.decode("utf-16-le", "ignore")
+
+
+# What Telegram makes live by itself in plain text: mentions, tags, commands and phone numbers by their sign; addresses
+# by a dot or a colon before a letter; bare IP addresses; long numbers (phones, cards). Inside code nothing is.
+LIVE = re.compile(r"[@#$/\\+]|[.:。．｡](?=[^\W\d])|(?:\d+[.。．｡]){3}|(?:\d[ -]?){9}")
+LIVE_WORDS = 3
+
+
+def inert(text: str, open_: str = "", close: str = "") -> str:
+    """Escaped text in which nothing is live: words that Telegram would turn into links become code."""
+    if not LIVE.search(text):
+        return f"{open_}{html.escape(text, quote=False)}{close}" if text.strip() else html.escape(text, quote=False)
+    words = re.split(r"(\s+)", text)
+    live = [word for word in words if LIVE.search(word)]
+    if not 0 < len(live) <= LIVE_WORDS:
+        return _code(text)
+    stretches: list[str] = []
+    calm = ""
+    for word in words:
+        if LIVE.search(word):
+            stretches += [inert(calm, open_, close), _code(word)]
+            calm = ""
+        else:
+            calm += word
+    stretches.append(inert(calm, open_, close))
+    return "".join(stretches)
+
+
+def _bold(text: str) -> str:
+    return inert(text, "<b>", "</b>")
+
+
+def _code(text: str) -> str:
+    return f"<code>{html.escape(text, quote=False)}</code>" if text else ""
+
+
+def _block(text: str) -> str:
+    return f"<pre>{html.escape(text, quote=False)}</pre>"
+
+
+STYLES = frozenset({"primary", "success", "danger"})
+
+
+def _keyboard(card: Card, token: str) -> InlineKeyboardMarkup | None:
+    if not card.buttons:
+        return None
+    buttons = [
+        InlineKeyboardButton(
+            button.label,
+            callback_data=ButtonData(button.verb, token, card.content_revision).pack(),
+            style=button.style if button.style in STYLES else None,
+        )
+        for button in card.buttons
+    ]
+    return InlineKeyboardMarkup([buttons[at : at + BUTTONS_IN_ROW] for at in range(0, len(buttons), BUTTONS_IN_ROW)])
+
+
+def _is_group(chat: str) -> bool:
+    return chat.startswith(("-", "@"))
+
+
+def _thread(thread: str) -> int | None:
+    return int(thread) if thread else None
+
+
+def _replying_to(message_id: str) -> ReplyParameters | None:
+    return ReplyParameters(int(message_id), allow_sending_without_reply=True) if message_id else None
+
+
+# Errors
+
+
+class Late(Exception):
+    """The press is too old to be answered; the decision stands."""
+
+
+GONE = (
+    "chat not found",
+    "message to edit not found",
+    "message_id_invalid",
+    "message thread not found",
+    "topic_deleted",
+    "topic_closed",
+    "topic_id_invalid",
+    "peer_id_invalid",
+    "user not found",
+    "group chat was deactivated",
+    "have no rights to send",
+    "not enough rights to send",
+    "chat_write_forbidden",
+    "need administrator rights",
+)
+LATE = ("query is too old", "query_id_invalid", "query id is invalid")
+
+
+@contextmanager
+def vendor_errors(account: str) -> Iterator[None]:
+    """Turns the library's errors into Gone, Moved, Slow, Refused, Unavailable, or Late; none carries any content."""
+    try:
+        yield
+    except ChatMigrated as error:
+        raise Moved(str(error.new_chat_id)) from None
+    except RetryAfter as error:
+        raise Slow(_seconds(error)) from None
+    except InvalidToken:
+        raise Refused(f"Telegram does not accept the token of bot {account}") from None
+    except Forbidden as error:
+        raise Gone(_why(error)) from None
+    except BadRequest as error:
+        said = error.message.lower()
+        if any(words in said for words in LATE):
+            raise Late from None
+        if any(words in said for words in GONE):
+            raise Gone(_why(error)) from None
+        raise Refused(_why(error)) from None
+    except (NetworkError, Conflict, TelegramError) as error:
+        raise Unavailable(f"Telegram: {type(error).__name__}") from None
+
+
+def _why(error: TelegramError) -> str:
+    """Telegram's own words, up to where they may quote what was sent; of the network's errors only the kind."""
+    if isinstance(error, NetworkError) and not isinstance(error, BadRequest):
+        return type(error).__name__
+    return re.split(r"[:\"(\n]| '|\. The server", error.message)[0][:100].strip()
+
+
+def _seconds(error: RetryAfter) -> float:
+    after = error.retry_after
+    return after.total_seconds() if isinstance(after, timedelta) else float(after)

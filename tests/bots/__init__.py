@@ -1,0 +1,1 @@
+"""The chat platforms, over the wire against the sandbox."""
