@@ -7,39 +7,27 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.nodes import Node
 
+from adapters.strict_yaml import TEXT, DirectoryError, Entry, Reading, line_of, refuse, root_of, shown, unknown
 from core.approvals import Effect, Permission
 from core.asks import LIFETIME_MAX_S, LIFETIME_MIN_S, PLACET_QUEUES
 from core.people import place_of
 
-SIZE_LIMIT = 1024 * 1024
-# Aliases make a small file large: this bounds what is read, however often a part of it is repeated.
-READ_LIMIT = 100_000
+__all__ = ["DirectoryError", "changes", "read_directory"]
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 WHOLE = re.compile(r"[1-9][0-9]{0,18}")
 CHAT = re.compile(r"-?[1-9][0-9]{0,18}")
 BOT = re.compile(r"[A-Za-z0-9_]{1,64}")
 SLACK_PERSON = re.compile(r"[A-Z0-9]{2,32}/[A-Z0-9]{2,32}")
 DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-T = TypeVar("T")
-
 MODES_TO_COME = ("everything", "money_only")
 
-
-class DirectoryError(Exception):
-    """The file cannot be applied: `line` counts from 1, `problem` says what is wrong there and what would be right."""
-
-    def __init__(self, line: int, problem: str) -> None:
-        super().__init__(f"line {line}: {problem}")
-        self.line = line
-        self.problem = problem
+T = TypeVar("T")
 
 
 def read_directory(text: str) -> dict[str, Any]:
@@ -49,53 +37,29 @@ def read_directory(text: str) -> dict[str, Any]:
     [person]}, "agents": {id: {"owner", "mode", "runs": [{"tool", "activity", "task_queue"}]}}, "routes": [{"match",
     "ask", "at", "needed", "four_eyes", "timeout_s", "remind_s"}]}`; durations are seconds or None.
     """
-    return _File().read(_root(text))
-
-
-def _root(text: str) -> Node:
-    if len(text) > SIZE_LIMIT:
-        raise DirectoryError(1, f"the file is larger than {SIZE_LIMIT // 1024} KB")
-    try:
-        root: Node | None = YAML(typ="safe", pure=True).compose(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise DirectoryError(mark.line + 1 if mark else 1, f"is no valid YAML: {error.problem}") from None
-    except RecursionError:
-        raise DirectoryError(1, "is nested too deep") from None
-    except Exception as error:
-        # The parser lets through whatever trips it (OverflowError on a character's number, ReaderError and others).
-        raise DirectoryError(1, f"is no valid YAML ({type(error).__name__})") from None
-    if root is None:
-        raise DirectoryError(1, "the file is empty; to remove everybody, say so with `people: {}`")
-    return root
+    return _File().read(root_of(text))
 
 
 @dataclass(slots=True)
-class _Entry:
-    """A key of the file and what stands behind it."""
-
-    key: str
-    line: int
-    value: Node
-
-
-@dataclass(slots=True)
-class _File:
+class _File(Reading):
     """One reading of the file: what was declared so far, for the references that come after."""
 
-    left: int = READ_LIMIT
     people: dict[str, dict[str, Any]] = field(default_factory=dict)
     roles: dict[str, list[str]] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
+    entitled: set[str] = field(default_factory=set)
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     identities: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
 
     def read(self, root: Node) -> dict[str, Any]:
         # In this order whatever the file's own, so that every name is known before it is referred to.
-        sections = self._fields(root, "the file", ("people", "roles", "members", "agents", "routes"))
+        sections = self.fields(root, "the file", ("people", "roles", "members", "agents", "routes"))
         self._each(sections, "people", "person", self._person, self.people)
         self._each(sections, "roles", "role", self._permissions, self.roles)
         self._each(sections, "members", "role", self._members, self.members)
+        for role, people in self.members.items():
+            if Permission.ANSWER in self.roles[role]:
+                self.entitled.update(people)
         self._each(sections, "agents", "agent", self._agent, self.agents)
         routes = sections.get("routes")
         return {
@@ -103,14 +67,14 @@ class _File:
             "roles": self.roles,
             "members": self.members,
             "agents": self.agents,
-            "routes": [self._route(node) for node in self._items(routes.value, "routes")] if routes else [],
+            "routes": [self._route(node) for node in self.items(routes.value, "routes")] if routes else [],
         }
 
     def _each(
-        self, sections: Mapping[str, _Entry], name: str, what: str, read: Callable[[_Entry], T], into: dict[str, T]
+        self, sections: Mapping[str, Entry], name: str, what: str, read: Callable[[Entry], T], into: dict[str, T]
     ) -> None:
         if name in sections:
-            for entry in self._entries(sections[name].value, name):
+            for entry in self.entries(sections[name].value, name):
                 pattern = TEXT if what == "agent" else NAME
                 if not pattern.fullmatch(entry.key):
                     refuse(entry.line, f"{shown(entry.key)} is no name of a {what}: use letters, digits, '.', '_', '-'")
@@ -118,16 +82,16 @@ class _File:
 
     # The sections
 
-    def _person(self, entry: _Entry) -> dict[str, Any]:
-        fields = self._fields(entry.value, f"person {entry.key}", ("name", "identities"))
+    def _person(self, entry: Entry) -> dict[str, Any]:
+        fields = self.fields(entry.value, f"person {entry.key}", ("name", "identities"))
         identities = {}
         if "identities" in fields:
-            for identity in self._entries(fields["identities"].value, "identities"):
+            for identity in self.entries(fields["identities"].value, "identities"):
                 identities[identity.key] = self._identity(entry.key, identity)
-        name = self._text(fields["name"].value, "name") if "name" in fields else entry.key
+        name = self.text(fields["name"].value, "name") if "name" in fields else entry.key
         return {"name": name, "identities": identities}
 
-    def _identity(self, person: str, entry: _Entry) -> str:
+    def _identity(self, person: str, entry: Entry) -> str:
         known = {
             "telegram": (WHOLE, "a positive whole number: the user's id, not the @name"),
             "slack": (SLACK_PERSON, "<team>/<user>, such as T01/U01"),
@@ -136,7 +100,7 @@ class _File:
         if entry.key not in known:
             unknown(entry.line, entry.key, "platform", known)
         pattern, right = known[entry.key]
-        text = self._scalar(entry.value, f"identity {entry.key}", "str", "int")
+        text = self.scalar(entry.value, f"identity {entry.key}", "str", "int")
         if not pattern.fullmatch(text):
             refuse(line_of(entry.value), f"the {entry.key} identity of {person} must be {right}")
         holder, line = self.identities.setdefault((entry.key, text), (person, entry.line))
@@ -144,59 +108,58 @@ class _File:
             refuse(entry.line, f"this {entry.key} identity is already {holder}'s, on line {line}")
         return text
 
-    def _permissions(self, entry: _Entry) -> list[str]:
-        return self._names(entry.value, f"role {entry.key}", "permission", tuple(Permission))
+    def _permissions(self, entry: Entry) -> list[str]:
+        return self.names(entry.value, f"role {entry.key}", "permission", tuple(Permission))
 
-    def _members(self, entry: _Entry) -> list[str]:
+    def _members(self, entry: Entry) -> list[str]:
         if entry.key not in self.roles:
             unknown(entry.line, entry.key, "role", self.roles)
-        return self._names(entry.value, f"members of {entry.key}", "person", self.people)
+        return self.names(entry.value, f"members of {entry.key}", "person", self.people)
 
-    def _agent(self, entry: _Entry) -> dict[str, Any]:
+    def _agent(self, entry: Entry) -> dict[str, Any]:
         what = f"agent {entry.key}"
-        fields = self._fields(entry.value, what, ("owner", "mode", "runs"))
+        fields = self.fields(entry.value, what, ("owner", "mode", "runs"))
         if "owner" not in fields:
             refuse(entry.line, f"{what} needs an owner")
-        owner = self._text(fields["owner"].value, "owner")
+        owner = self.text(fields["owner"].value, "owner")
         if owner not in self.people:
             unknown(line_of(fields["owner"].value), owner, "person", self.people)
         if "mode" in fields:
             self._mode(fields["mode"].value)
-        runs = [self._run(node) for node in self._items(fields["runs"].value, "runs")] if "runs" in fields else []
+        runs = [self._run(node) for node in self.items(fields["runs"].value, "runs")] if "runs" in fields else []
         return {"owner": owner, "mode": "outside", "runs": runs}
 
     def _mode(self, node: Node) -> None:
-        mode = self._text(node, "mode")
+        mode = self.text(node, "mode")
         if mode in MODES_TO_COME:
             refuse(line_of(node), f"the mode {mode} is not built yet; only outside is")
         if mode != "outside":
             unknown(line_of(node), mode, "mode", ("outside",))
 
     def _run(self, node: Node) -> dict[str, str]:
-        fields = self._fields(node, "a run", ("tool", "activity", "task_queue"))
+        fields = self.fields(node, "a run", ("tool", "activity", "task_queue"))
         for name in ("tool", "activity", "task_queue"):
             if name not in fields:
                 refuse(line_of(node), f"a run needs {name}")
-        if (queue := self._text(fields["task_queue"].value, "task_queue")) in PLACET_QUEUES:
+        if (queue := self.text(fields["task_queue"].value, "task_queue")) in PLACET_QUEUES:
             refuse(line_of(fields["task_queue"].value), f"the task queue {queue} is Placet's own; name the caller's")
-        return {name: self._text(entry.value, name) for name, entry in fields.items()}
+        return {name: self.text(entry.value, name) for name, entry in fields.items()}
 
     def _route(self, node: Node) -> dict[str, Any]:
         known = ("match", "ask", "at", "needed", "four_eyes", "timeout", "remind", "escalate")
-        fields = self._fields(node, "a route", known)
+        fields = self.fields(node, "a route", known)
         for name in ("ask", "at"):
             if name not in fields:
                 refuse(line_of(node), f"a route needs {name}")
         if "escalate" in fields:
             refuse(fields["escalate"].line, "escalate is not built yet")
-        if "four_eyes" in fields and self._flag(fields["four_eyes"].value, "four_eyes"):
+        if "four_eyes" in fields and self.flag(fields["four_eyes"].value, "four_eyes"):
             refuse(fields["four_eyes"].line, "four_eyes is not built yet; leave it out or say false")
-        ask = self._names(
+        ask = self.names(
             fields["ask"].value, "ask", "person or role", {*self.people, *map("role:{}".format, self.roles)}
         )
         needed = self._needed(fields["needed"].value) if "needed" in fields else 1
-        entitled = {person for person in self._asked(ask) if self._may_answer(person)}
-        if len(entitled) < needed:
+        if len(self.entitled.intersection(self._asked(ask))) < needed:
             refuse(fields["ask"].line, f"nobody of {', '.join(ask)} holds approvals:answer, so nobody could decide")
         timeout = self._duration(fields.get("timeout"))
         remind = self._duration(fields.get("remind"))
@@ -213,17 +176,17 @@ class _File:
         }
 
     def _match(self, node: Node) -> dict[str, str]:
-        fields = self._fields(node, "match", ("agent", "effect", "tool"))
+        fields = self.fields(node, "match", ("agent", "effect", "tool"))
         known: dict[str, Collection[str]] = {"agent": self.agents, "effect": tuple(Effect)}
         match = {}
         for name, entry in fields.items():
-            match[name] = self._text(entry.value, name)
+            match[name] = self.text(entry.value, name)
             if name in known and match[name] not in known[name]:
                 unknown(line_of(entry.value), match[name], name, known[name])
         return match
 
     def _needed(self, node: Node) -> int:
-        text = self._scalar(node, "needed", "int")
+        text = self.scalar(node, "needed", "int")
         if not WHOLE.fullmatch(text):
             refuse(line_of(node), "needed must be a whole number from 1")
         if text != "1":
@@ -234,13 +197,10 @@ class _File:
         for name in ask:
             yield from self.members.get(name.removeprefix("role:"), ()) if name.startswith("role:") else (name,)
 
-    def _may_answer(self, person: str) -> bool:
-        return any(Permission.ANSWER in self.roles[role] for role, people in self.members.items() if person in people)
-
     def _places(self, node: Node) -> list[str]:
         places: list[str] = []
-        for item in self._items(node, "at", least=1):
-            place, line = self._text(item, "a place"), line_of(item)
+        for item in self.items(node, "at", least=1):
+            place, line = self.text(item, "a place"), line_of(item)
             platform = place.partition(":")[0].partition("@")[0]
             if platform in ("slack", "discord"):
                 refuse(line, f"places on {platform.capitalize()} are not built yet; use telegram or dm")
@@ -252,85 +212,16 @@ class _File:
             places.append(place)
         return places
 
-    def _duration(self, entry: _Entry | None) -> int | None:
+    def _duration(self, entry: Entry | None) -> int | None:
         if entry is None:
             return None
-        match = DURATION.fullmatch(self._scalar(entry.value, entry.key, "str", "int"))
+        match = DURATION.fullmatch(self.scalar(entry.value, entry.key, "str", "int"))
         if match is None:
             refuse(line_of(entry.value), f"{entry.key} must be a number with s, m, h or d, such as 90m or 24h")
         seconds = int(match[1]) * SECONDS[match[2]]
         if not LIFETIME_MIN_S <= seconds <= LIFETIME_MAX_S:
             refuse(line_of(entry.value), f"{entry.key} must be from 10s to 720h")
         return seconds
-
-    # What YAML gives, checked. Nothing at all (`routes:` alone) is an empty mapping or list.
-
-    def _count(self, node: Node) -> None:
-        self.left -= 1
-        if self.left < 0:
-            refuse(line_of(node), "the file repeats too much through aliases")
-
-    def _entries(self, node: Node, what: str) -> Iterator[_Entry]:
-        if is_nothing(node):
-            return
-        if not isinstance(node, MappingNode):
-            refuse(line_of(node), f"{what} must be a mapping (name: value)")
-        seen: dict[str, int] = {}
-        for key_node, value in node.value:
-            self._count(key_node)
-            key, line = self._scalar(key_node, f"a key of {what}", "str", "int"), line_of(key_node)
-            if key in seen:
-                refuse(line, f"{shown(key)} is there twice in {what}; first on line {seen[key]}")
-            seen[key] = line
-            yield _Entry(key, line, value)
-
-    def _fields(self, node: Node, what: str, known: Collection[str]) -> dict[str, _Entry]:
-        fields = {}
-        for entry in self._entries(node, what):
-            if entry.key not in known:
-                unknown(entry.line, entry.key, f"key of {what}", known)
-            fields[entry.key] = entry
-        return fields
-
-    def _items(self, node: Node, what: str, least: int = 0) -> Iterator[Node]:
-        if not is_nothing(node) and not isinstance(node, SequenceNode):
-            refuse(line_of(node), f"{what} must be a list")
-        if is_nothing(node) or not node.value:
-            if least:
-                refuse(line_of(node), f"{what} must name at least one")
-            return
-        for item in node.value:
-            self._count(item)
-            yield item
-
-    def _names(self, node: Node, what: str, kind: str, known: Collection[str]) -> list[str]:
-        names: list[str] = []
-        for item in self._items(node, what, least=1 if what == "ask" else 0):
-            name = self._text(item, f"a {kind}")
-            if name not in known:
-                unknown(line_of(item), name, kind, known)
-            if name in names:
-                refuse(line_of(item), f"{name} is there twice in {what}")
-            names.append(name)
-        return names
-
-    def _text(self, node: Node, what: str) -> str:
-        text = self._scalar(node, what, "str")
-        if not TEXT.fullmatch(text):
-            refuse(line_of(node), f"{what} must be one line of 1 to 200 characters")
-        return text
-
-    def _flag(self, node: Node, what: str) -> bool:
-        return self._scalar(node, what, "bool").lower() == "true"
-
-    def _scalar(self, node: Node, what: str, *kinds: str) -> str:
-        kind = str(node.tag).removeprefix("tag:yaml.org,2002:")
-        if isinstance(node, ScalarNode) and kind in kinds:
-            return str(node.value)
-        if "str" in kinds:
-            quote = f' (write it in quotes: "{node.value}")' if isinstance(node, ScalarNode) and kind != "null" else ""
-            refuse(line_of(node), f"{what} must be text{quote}")
-        refuse(line_of(node), f"{what} must be {'true or false' if 'bool' in kinds else 'a whole number'}")
 
 
 def _on_telegram(place: str) -> bool:
@@ -342,32 +233,6 @@ def _on_telegram(place: str) -> bool:
         and (not found.account or BOT.fullmatch(found.account) is not None)
         and (not found.thread or WHOLE.fullmatch(found.thread) is not None)
     )
-
-
-def is_nothing(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and str(node.tag) == "tag:yaml.org,2002:null"
-
-
-def line_of(node: Node) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def shown(text: str) -> str:
-    """A piece of the file inside one line of an error."""
-    return ascii(text if len(text) <= 60 else text[:57] + "...") if not text.isprintable() else repr(text[:60])
-
-
-def refuse(line: int, problem: str) -> NoReturn:
-    raise DirectoryError(line, problem)
-
-
-def unknown(line: int, name: str, kind: str, known: Collection[str]) -> NoReturn:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    if near:
-        hint = f"; did you mean {near[0]}?"
-    else:
-        hint = f"; there are {', '.join(list(known)[:12])}" if known else f"; no {kind} is declared"
-    raise DirectoryError(line, f"unknown {kind} {shown(name)}{hint}")
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

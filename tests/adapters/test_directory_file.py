@@ -1,0 +1,333 @@
+"""placet.yaml: what is taken, every refusal with its line, and what applying it would change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adapters.database import Database
+from adapters.directory_file import DirectoryError, changes, read_directory
+from adapters.migrate import migrate
+
+FILE = """\
+people:
+  dana: {name: Dana Reyes, identities: {telegram: 1001, slack: T01/U01, discord: 4201}}
+  ola:  {name: Ola Berg, identities: {slack: T01/U02}}
+  kim:  {name: Kim Sato, identities: {discord: 4203}}
+roles:
+  admin: [admin, approvals:view, approvals:answer, approvals:delegate]
+  approver: [approvals:view, approvals:answer]
+  watcher: [approvals:view]
+members:
+  admin: [kim]
+  approver: [dana, ola, kim]
+agents:
+  billing:
+    owner: dana
+    mode: outside
+    runs: [{tool: stripe.refund, activity: refund, task_queue: billing}]
+routes:
+  - match: {agent: billing, effect: money}
+    ask: [role:approver]
+    at: [telegram:-1001234/31, dm]
+    timeout: 24h
+    remind: 4h            # before expiry
+"""
+
+
+def changed(old: str, new: str) -> str:
+    assert FILE.count(old) == 1, f"{old!r} must stand in the file once"
+    return FILE.replace(old, new)
+
+
+def refusal_of(text: str) -> tuple[int, str]:
+    with pytest.raises(DirectoryError) as caught:
+        read_directory(text)
+    assert str(caught.value) == f"line {caught.value.line}: {caught.value.problem}"
+    assert "\n" not in str(caught.value)
+    return caught.value.line, caught.value.problem
+
+
+def test_the_file_is_read_whole() -> None:
+    assert read_directory(FILE) == {
+        "people": {
+            "dana": {"name": "Dana Reyes", "identities": {"telegram": "1001", "slack": "T01/U01", "discord": "4201"}},
+            "ola": {"name": "Ola Berg", "identities": {"slack": "T01/U02"}},
+            "kim": {"name": "Kim Sato", "identities": {"discord": "4203"}},
+        },
+        "roles": {
+            "admin": ["admin", "approvals:view", "approvals:answer", "approvals:delegate"],
+            "approver": ["approvals:view", "approvals:answer"],
+            "watcher": ["approvals:view"],
+        },
+        "members": {"admin": ["kim"], "approver": ["dana", "ola", "kim"]},
+        "agents": {
+            "billing": {
+                "owner": "dana",
+                "mode": "outside",
+                "runs": [{"tool": "stripe.refund", "activity": "refund", "task_queue": "billing"}],
+            }
+        },
+        "routes": [
+            {
+                "match": {"agent": "billing", "effect": "money"},
+                "ask": ["role:approver"],
+                "at": ["telegram:-1001234/31", "dm"],
+                "needed": 1,
+                "four_eyes": False,
+                "timeout_s": 86400,
+                "remind_s": 14400,
+            }
+        ],
+    }
+
+
+def test_what_may_be_left_out_may_be_left_out() -> None:
+    text = "people: {kim: }\nroles: {r: [approvals:answer]}\nmembers: {r: [kim]}\nroutes:\n- {ask: [kim], at: [dm]}\n"
+    read = read_directory(text)
+    assert read["people"] == {"kim": {"name": "kim", "identities": {}}}
+    assert read["agents"] == {}
+    route = {"match": {}, "ask": ["kim"], "at": ["dm"], "needed": 1, "four_eyes": False}
+    assert read["routes"] == [{**route, "timeout_s": None, "remind_s": None}]
+    assert read_directory("people: {}\nroutes:\n")["routes"] == []
+
+
+def test_sections_come_in_any_order() -> None:
+    head, routes = FILE.split("routes:\n")
+    assert read_directory("routes:\n" + routes + head) == read_directory(FILE)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("10s", 10), ("30s", 30), ("90m", 5400), ("24h", 86400), ("7d", 604800), ("720h", 2592000)]
+)
+def test_durations(written: str, seconds: int) -> None:
+    text = changed("    timeout: 24h\n    remind: 4h            # before expiry\n", f"    timeout: {written}\n")
+    assert read_directory(text)["routes"][0]["timeout_s"] == seconds
+
+
+@pytest.mark.parametrize(
+    "place", ["dm", "telegram:1001", "telegram:-1001234", "telegram:-1001234/31", "telegram@placet_bot:-1001234/31"]
+)
+def test_places(place: str) -> None:
+    assert read_directory(changed("telegram:-1001234/31, dm", place))["routes"][0]["at"] == [place]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "told"),
+    [
+        # Unknown keys
+        ("people:", "peeple:", 1, "unknown key of the file 'peeple'; did you mean people?"),
+        ("name: Ola Berg", "nam: Ola", 3, "unknown key of person ola 'nam'; did you mean name?"),
+        ("slack: T01/U02", "matrix: x", 3, "unknown platform 'matrix'"),
+        ("    mode: outside", "    moed: outside", 15, "did you mean mode?"),
+        ("activity: refund", "activty: refund", 16, "unknown key of a run 'activty'; did you mean activity?"),
+        ("effect: money", "efect: money", 18, "unknown key of match 'efect'; did you mean effect?"),
+        ("    timeout: 24h", "    time_out: 24h", 21, "unknown key of a route 'time_out'; did you mean timeout?"),
+        # Dangling names
+        ("admin: [kim]", "admin: [kin]", 10, "unknown person 'kin'; did you mean kim?"),
+        ("  admin: [kim]", "  admn: [kim]", 10, "unknown role 'admn'; did you mean admin?"),
+        ("watcher: [approvals:view]", "watcher: [approvals:veiw]", 8, "unknown permission 'approvals:veiw'"),
+        ("owner: dana", "owner: dan", 14, "unknown person 'dan'; did you mean dana?"),
+        ("agent: billing", "agent: biling", 18, "unknown agent 'biling'; did you mean billing?"),
+        ("effect: money", "effect: monye", 18, "unknown effect 'monye'; did you mean money?"),
+        ("ask: [role:approver]", "ask: [role:aprover]", 19, "did you mean role:approver?"),
+        ("ask: [role:approver]", "ask: [dana, zed]", 19, "unknown person or role 'zed'"),
+        # Wrong types
+        ("  admin: [kim]", "  admin: kim", 10, "members of admin must be a list"),
+        ("name: Ola Berg", "name: [Ola]", 3, "name must be text"),
+        ("name: Ola Berg", "name: 12", 3, "name must be text (write it in quotes: '12')"),
+        ("name: Ola Berg", "name: ''", 3, "name must be one line of 1 to 200 characters"),
+        ("identities: {slack: T01/U02}", "identities: [1]", 3, "identities must be a mapping"),
+        ("    mode: outside", "    mode: true", 15, "mode must be text"),
+        ("ask: [role:approver]", "ask: role:approver", 19, "ask must be a list"),
+        ("ask: [role:approver]", "ask: []", 19, "ask must name at least one"),
+        ("at: [telegram:-1001234/31, dm]", "at:", 20, "at must name at least one"),
+        ("at: [telegram:-1001234/31, dm]", "at: [telegram: -1001234]", 20, "a place must be text"),
+        ("timeout: 24h", "timeout: [24h]", 21, "timeout must be text"),
+        ("timeout: 24h", "needed: two", 21, "needed must be a whole number"),
+        ("timeout: 24h", "needed: 0", 21, "needed must be a whole number from 1"),
+        ("timeout: 24h", "four_eyes: sometimes", 21, "four_eyes must be true or false"),
+        ("  kim:  {", "  true:  {", 4, "a key of people must be text"),
+        ("  kim:  {", "  kim sato:  {", 4, "'kim sato' is no name of a person"),
+        # What is missing
+        ("    owner: dana\n", "", 13, "agent billing needs an owner"),
+        ("tool: stripe.refund, ", "", 16, "a run needs tool"),
+        ("    at: [telegram:-1001234/31, dm]\n", "", 18, "a route needs at"),
+        # What is there twice
+        ("  ola:  {", "  dana:  {", 3, "'dana' is there twice in people; first on line 2"),
+        ("discord: 4203", "discord: 4201", 4, "this discord identity is already dana's, on line 2"),
+        ("telegram:-1001234/31, dm", "dm, dm", 20, "the place dm is there twice"),
+        ("  admin: [kim]", "  admin: [kim, kim]", 10, "kim is there twice in members of admin"),
+        # Identities
+        ("telegram: 1001", "telegram: '@dana'", 2, "the telegram identity of dana must be a positive whole number"),
+        ("telegram: 1001", "telegram: -1001", 2, "the telegram identity of dana must be a positive whole number"),
+        ("telegram: 1001", "telegram: 10.5", 2, "identity telegram must be text"),
+        ("slack: T01/U02", "slack: U02", 3, "the slack identity of ola must be <team>/<user>"),
+        # Durations
+        ("timeout: 24h", "timeout: 24", 21, "timeout must be a number with s, m, h or d"),
+        ("timeout: 24h", "timeout: 9s", 21, "timeout must be from 10s to 720h"),
+        ("timeout: 24h", "timeout: 31d", 21, "timeout must be from 10s to 720h"),
+        ("remind: 4h ", "remind: 24h", 22, "remind counts back from the expiry and must be shorter than timeout"),
+        # Places
+        ("telegram:-1001234/31", "telegrm:-1001234", 20, "'telegrm:-1001234' is no place"),
+        ("telegram:-1001234/31", "telegram:@placet", 20, "the chat as its number"),
+        ("telegram:-1001234/31", "telegram:-1001234/general", 20, "is no place"),
+        ("telegram:-1001234/31", "telegram:-1001234/0", 20, "is no place"),
+        ("task_queue: billing", "task_queue: placet-bots", 16, "the task queue placet-bots is Placet's own"),
+        # Quorums that cannot be met
+        ("  approver: [dana, ola, kim]\n", "  watcher: [dana]\n", 19,
+         "nobody of role:approver holds approvals:answer"),
+        ("ask: [role:approver]", "ask: [role:watcher]", 19, "nobody of role:watcher holds approvals:answer"),
+        # What is not built yet
+        ("telegram:-1001234/31", "slack:T01/C0123", 20, "places on Slack are not built yet"),
+        ("telegram:-1001234/31", "discord:123", 20, "places on Discord are not built yet"),
+        ("timeout: 24h", "needed: 2", 21, "needed above 1 is not built yet"),
+        ("timeout: 24h", "four_eyes: true", 21, "four_eyes is not built yet"),
+        ("timeout: 24h", "escalate: {after: 8h, ask: [role:admin], at: [dm]}", 21, "escalate is not built yet"),
+        ("mode: outside", "mode: everything", 15, "the mode everything is not built yet"),
+        ("mode: outside", "mode: money_only", 15, "the mode money_only is not built yet"),
+    ],
+)  # fmt: skip
+def test_every_refusal_names_its_line(old: str, new: str, line: int, told: str) -> None:
+    found, problem = refusal_of(changed(old, new))
+    assert told in problem
+    assert found == line
+
+
+def test_a_person_of_two_roles_is_entitled_by_either() -> None:
+    read_directory(changed("ask: [role:approver]", "ask: [role:watcher, kim]"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ("", 1, "the file is empty"),
+        ("# nothing\n", 1, "the file is empty"),
+        ("people:\n  a: [\n", 3, "no valid YAML"),
+        ("people:\n  a: *nobody\n", 2, "undefined alias"),
+        ("people: {}\n---\npeople: {}\n", 2, "no valid YAML"),
+        ("- people\n", 1, "the file must be a mapping"),
+        ("people: !!python/object:os.system {}\n", 1, "people must be a mapping"),
+        ("people:\n  <<: {a: {}}\n", 2, "a key of people must be text"),
+        ("[" * 50_000, 1, "nested too deep"),
+        ('"\\UFFFFFFFF": 1', 1, "no valid YAML"),
+        ("people: {}\n#" + "x" * 1024 * 1024, 1, "larger than 1024 KB"),
+        ("people: &p [*p]\n", 1, "people must be a mapping"),
+    ],
+)
+def test_what_is_no_directory_is_refused(text: str, line: int, told: str) -> None:
+    found, problem = refusal_of(text)
+    assert told in problem
+    assert found == line
+
+
+def test_aliases_are_taken_and_bounded() -> None:
+    people = "people: {a: }\nroles: {r: &r [approvals:answer], s: *r}\nmembers: {r: [a]}\n"
+    assert read_directory(people)["roles"]["s"] == ["approvals:answer"]
+    runs = ", ".join("{tool: t, activity: a, task_queue: q}" for _ in range(1000))
+    bomb = "agents:\n  x: {owner: a, runs: &runs [" + runs + "]}\n"
+    bomb += "".join(f"  x{number}: {{owner: a, runs: *runs}}\n" for number in range(1000))
+    assert "repeats too much through aliases" in refusal_of(people + bomb)[1]
+
+
+FRAGMENTS = st.sampled_from(
+    [*FILE.split(), "people:", "routes:", "&a", "*a", "!!int", "<<:", "- ", "[", "]", "{", "}", "|", ">", "'", '"', "?",
+     "%YAML 1.1", "---", "\n  ", "\n", ": ", ",", "\t", "0x1F", "1e9", "~", "null", "yes", "2020-01-01", "\\UFFFFFFFF"]
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(st.text(max_size=200), st.lists(FRAGMENTS, max_size=40).map(" ".join)))
+def test_no_input_raises_anything_but_its_refusal(text: str) -> None:
+    try:
+        read = read_directory(text)
+    except DirectoryError as error:
+        refused = error
+        assert refused.line >= 1
+        assert "\n" not in refused.problem
+    else:
+        assert set(read) == {"people", "roles", "members", "agents", "routes"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, len(FILE) - 1), st.integers(0, 12), st.text(max_size=6))
+def test_no_slip_of_the_hand_raises_anything_but_its_refusal(at: int, cut: int, put: str) -> None:
+    try:
+        read_directory(FILE[:at] + put + FILE[at + cut :])
+    except DirectoryError as error:
+        refused = error
+        assert 1 <= refused.line <= FILE.count("\n") + put.count("\n") + 2
+
+
+async def test_the_database_gives_back_what_was_read(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'placet.db'}"
+    await migrate(url)
+    database = Database.open(url)
+    wanted = read_directory(FILE)
+    try:
+        before = await database.read(lambda ledger: ledger.directory())
+        assert len(changes(before, wanted)) == 10
+        await database.write(lambda ledger: ledger.replace_directory(wanted))
+        assert changes(await database.read(lambda ledger: ledger.directory()), wanted) == []
+        (route,) = await database.read(lambda ledger: ledger.routes())
+        assert (route.timeout_s, route.remind_s, route.ask) == (86400, 14400, ("role:approver",))
+        (agent,) = await database.read(lambda ledger: ledger.agents())
+        assert agent.runs == (("stripe.refund", "refund", "billing"),)
+        assert {identity.id for identity in await database.read(lambda ledger: ledger.identities("dana"))} == {
+            "1001", "U01", "4201"}  # fmt: skip
+    finally:
+        await database.close()
+
+
+def test_a_first_directory_is_all_new() -> None:
+    assert changes({}, read_directory(FILE)) == [
+        "+ person dana (Dana Reyes)",
+        "+ person ola (Ola Berg)",
+        "+ person kim (Kim Sato)",
+        "+ role admin (admin, approvals:view, approvals:answer, approvals:delegate)",
+        "+ role approver (approvals:view, approvals:answer)",
+        "+ role watcher (approvals:view)",
+        "+ members of admin (kim)",
+        "+ members of approver (dana, ola, kim)",
+        "+ agent billing (dana)",
+        "+ route 1 (agent billing, effect money: ask role:approver at telegram:-1001234/31, dm)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("name: Ola Berg", "name: Ola B", ["~ person ola: name Ola Berg -> Ola B"]),
+        ("telegram: 1001", "telegram: 1002", ["~ person dana: telegram 1001 -> 1002"]),
+        ("telegram: 1001, ", "", ["~ person dana: telegram 1001 -> nothing"]),
+        ("  watcher: [approvals:view]\n", "", ["- role watcher"]),
+        ("admin: [kim]", "admin: [kim, ola]", ["~ members of admin: kim -> kim, ola"]),
+        ("owner: dana", "owner: kim", ["~ agent billing: owner dana -> kim"]),
+        ("timeout: 24h", "timeout: 90m\n    needed: 1", None),
+        ("routes:\n", "routes:\n  - {ask: [dana], at: [dm]}\n", ["+ route 1 (everything: ask dana at dm)"]),
+        ("ask: [role:approver]", "ask: [dana]", ["~ route 1: ask role:approver -> dana"]),
+        ("    timeout: 24h\n", "", ["~ route 1: timeout 24h -> nothing"]),
+    ],
+)
+def test_changes_are_told_a_line_each(old: str, new: str, told: list[str] | None) -> None:
+    if told is None:
+        new, told = new.replace("90m", "5h"), ["~ route 1: timeout 24h -> 5h"]
+    assert changes(read_directory(FILE), read_directory(changed(old, new))) == told
+
+
+def test_nothing_changes_when_nothing_changed() -> None:
+    reordered: dict[str, Any] = read_directory(FILE)
+    reordered["people"] = dict(reversed(reordered["people"].items()))
+    assert changes(read_directory(FILE), reordered) == []
+    assert changes({}, {"people": {}, "roles": {}, "members": {}, "agents": {}, "routes": []}) == []
+
+
+def test_what_is_gone_is_told() -> None:
+    told = changes(read_directory(FILE), read_directory("people: {dana: {name: Dana Reyes}}"))
+    assert "- person ola" in told
+    assert "- agent billing" in told
+    assert "- route 1 (agent billing, effect money: ask role:approver at telegram:-1001234/31, dm)" in told
