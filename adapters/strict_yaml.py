@@ -12,7 +12,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-SIZE_LIMIT = 1024 * 1024
+# About 4,500 people; reading that takes a few seconds.
+SIZE_LIMIT = 256 * 1024
 # Aliases make a small file large: this bounds what is read, however often a part of it is repeated.
 READ_LIMIT = 100_000
 TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
@@ -35,9 +36,8 @@ def root_of(text: str) -> Node:
         root: Node | None = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise DirectoryError(
-            mark.line + 1 if mark else 1, f"is no valid YAML: {' '.join(str(error.problem).split())}"
-        ) from None
+        problem = " ".join(str(error.problem).split())
+        raise DirectoryError(mark.line + 1 if mark else 1, f"is no valid YAML: {problem}") from None
     except RecursionError:
         raise DirectoryError(1, "is nested too deep") from None
     except Exception as error:

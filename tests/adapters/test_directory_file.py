@@ -213,9 +213,9 @@ def test_a_person_of_two_roles_is_entitled_by_either() -> None:
         ("- people\n", 1, "the file must be a mapping"),
         ("people: !!python/object:os.system {}\n", 1, "people must be a mapping"),
         ("people:\n  <<: {a: {}}\n", 2, "a key of people must be text"),
-        ("[" * 50_000, 1, "nested too deep"),
+        ("[" * 5_000, 1, "nested too deep"),
         ('"\\UFFFFFFFF": 1', 1, "no valid YAML"),
-        ("people: {}\n#" + "x" * 1024 * 1024, 1, "larger than 1024 KB"),
+        ("people: {}\n#" + "x" * 256 * 1024, 1, "larger than 256 KB"),
         ("people: &p [*p]\n", 1, "people must be a mapping"),
     ],
 )
@@ -240,7 +240,7 @@ FRAGMENTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.one_of(st.text(max_size=200), st.lists(FRAGMENTS, max_size=40).map(" ".join)))
 def test_no_input_raises_anything_but_its_refusal(text: str) -> None:
     try:
@@ -253,7 +253,7 @@ def test_no_input_raises_anything_but_its_refusal(text: str) -> None:
         assert set(read) == {"people", "roles", "members", "agents", "routes"}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, len(FILE) - 1), st.integers(0, 12), st.text(max_size=6))
 def test_no_slip_of_the_hand_raises_anything_but_its_refusal(at: int, cut: int, put: str) -> None:
     try:
