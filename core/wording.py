@@ -44,7 +44,6 @@ ENGLISH: Final[Mapping[str, str]] = {
     "note_prompt": "Tell {agent} what to do instead",
     "note_empty": "Your note was empty, so nothing was decided. Write a few words, or press Decline.",
     "note_too_long": "Your note is longer than {limit} characters. Nothing was decided; shorten it and send it again.",
-    "reply_to_card": "Reply to the card itself, or press its buttons. Nothing was decided.",
     "note_needs_text": "Only new text messages count as an answer. Nothing was decided.",
     "nobody": "nobody at present",
     "reply_to_card": "To answer, press a button on the card or reply to the card. /pending lists what waits for you.",
@@ -52,7 +51,6 @@ ENGLISH: Final[Mapping[str, str]] = {
     # Linking, listing, help.
     "linked": "Linked. You are {name}; what waits for you comes here.",
     "link_bad_code": "This code is unknown, used up or older than 15 minutes. Ask an administrator for a new one.",
-    "private_only": "I list what waits for you in a private chat only.",
     "link_private_only": "Send me the code in a private chat. This one has been seen by others; ask for a new one.",
     "already_linked": "This account is linked already, so nothing was changed.",
     "identity_was_linked": "The {platform} account {identity} was linked to you just now. If that was not you, tell an "
