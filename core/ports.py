@@ -174,7 +174,7 @@ class Chats(Protocol):
 class Lease(Protocol):
     """The right to take the events of one bot account; one process holds it at a time (design section 4).
 
-    Asked before every poll, so at least every 30 s: it lasts longer than that.
+    Asked before every poll, so about every 10 s and, when all goes slowly, every 45 s: it lasts longer than that.
     """
 
     async def held(self) -> bool:

@@ -41,6 +41,8 @@ ENGLISH: Final[Mapping[str, str]] = {
     "refused_short": "Not yours to answer.",
     "try_again": "I cannot save answers just now. I keep trying; if the card has not changed in a few minutes, "
     "press again.",
+    "went_wrong": "Something went wrong here. If the card has not changed, press again; if this stays, tell an "
+    "administrator.",
     "note_prompt": "Tell {agent} what to do instead",
     "note_empty": "Your note was empty, so nothing was decided. Write a few words, or press Decline.",
     "note_too_long": "Your note is longer than {limit} characters. Nothing was decided; shorten it and send it again.",
