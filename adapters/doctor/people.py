@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from adapters.database import Database
 from adapters.doctor.services import sqlite_file
+from adapters.faults import Fault
 from adapters.settings import Settings
 from core.approvals import Permission, Person
 from core.people import Directory
@@ -18,8 +19,8 @@ async def check_directory(settings: Settings, platforms: Collection[str]) -> Seq
     database = Database.open(settings.database)
     try:
         return await database.read(lambda ledger: list(_findings(ledger, platforms)))
-    except Unavailable:
-        # Said already by the database's own check.
+    except (Unavailable, Fault):
+        # The database cannot be reached, or lacks its tables: its own check says so.
         return []
     finally:
         await database.close()

@@ -213,7 +213,7 @@ def test_a_person_of_two_roles_is_entitled_by_either() -> None:
         ("- people\n", 1, "the file must be a mapping"),
         ("people: !!python/object:os.system {}\n", 1, "people must be a mapping"),
         ("people:\n  <<: {a: {}}\n", 2, "a key of people must be text"),
-        ("[" * 5_000, 1, "nested too deep"),
+        ("[" * 1_000, 1, "nested too deep"),
         ('"\\UFFFFFFFF": 1', 1, "no valid YAML"),
         ("people: {}\n#" + "x" * 256 * 1024, 1, "larger than 256 KB"),
         ("people: &p [*p]\n", 1, "people must be a mapping"),
