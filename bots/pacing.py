@@ -33,6 +33,9 @@ class _Window:
         full = len(self._times) == self._times.maxlen
         return max(now, self._times[0] + self._seconds) if full else now
 
+    def half_taken(self, now: float) -> bool:
+        return sum(at + self._seconds > now for at in self._times) * 2 > (self._times.maxlen or 0)
+
     def take(self, at: float) -> None:
         self._times.append(at)
 
@@ -76,6 +79,10 @@ class Pacer:
         now = self._now()
         self._take(self._place(chat, rates), now)
         self._overall.take(now)
+
+    def crowded(self, chat: str, rates: Sequence[Rate]) -> bool:
+        """Whether more than half of what the chat may take is used up, under its slowest rate."""
+        return self._place(chat, rates).windows[-1].half_taken(self._now())
 
     def block(self, chat: str, rates: Sequence[Rate], seconds: float) -> None:
         """The platform said to wait: the chat does, and the whole account once two chats were told so."""

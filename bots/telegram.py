@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 import telegram
 from pydantic import SecretStr, field_validator, model_validator
@@ -46,7 +47,7 @@ from bots.pacing import PATIENCE_S, Pacer, Rate
 from bots.settings import PlatformSettings, read_settings
 from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
 from core.buttons import ButtonData, unpack
-from core.ports import BadSetting, Gone, Hooks, Moved, Refused, Slow, Unavailable
+from core.ports import BadSetting, Gone, Hooks, Lease, Moved, Refused, Slow, Unavailable
 from core.wording import fill, say
 
 # The library then gives durations as timedelta, as its next version always will.
@@ -257,7 +258,9 @@ class Telegram:
         """Take one webhook request; answers the HTTP status: 2xx only for what is committed, so that it comes again."""
         secret = self._settings.telegram_webhook_secret
         given = next((value for name, value in headers.items() if name.lower() == SECRET_HEADER), "")
-        if secret is None or not hmac.compare_digest(given.encode(), secret.get_secret_value().encode()):
+        if secret is None or not hmac.compare_digest(
+            given.encode(errors="replace"), secret.get_secret_value().encode()
+        ):
             return 401
         if account not in self._bots:
             return 404
@@ -279,10 +282,12 @@ class Telegram:
             await request.shutdown()
 
     def _bot(self, token: SecretStr) -> telegram.Bot:
-        calls = HTTPXRequest(connection_pool_size=64, pool_timeout=5.0, read_timeout=10.0)
-        polls = _Updates(connection_pool_size=2, read_timeout=5.0)
-        self._requests += calls, polls
         base = self._settings.telegram_base_url
+        # A proxy of the environment's is for the world outside.
+        proxied = {"trust_env": urlsplit(base).hostname not in ("127.0.0.1", "::1", "localhost")}
+        calls = HTTPXRequest(connection_pool_size=64, pool_timeout=5.0, read_timeout=10.0, httpx_kwargs=proxied)
+        polls = _Updates(connection_pool_size=2, read_timeout=5.0, httpx_kwargs=proxied)
+        self._requests += calls, polls
         return telegram.Bot(
             token.get_secret_value(),
             base_url=f"{base}/bot",
@@ -309,7 +314,7 @@ class Telegram:
 
     async def _paced(self, account: str, chat: str, call: Callable[[telegram.Bot], Awaitable[T]]) -> T:
         """Make a call in its turn; a short wait that Telegram asks for is waited once, a longer one raises Slow."""
-        pacer, rates = self._pacers[account], PER_GROUP if _is_group(chat) else PER_CHAT
+        pacer, rates = self._pacers[account], _rates(chat)
         for last in (False, True):
             await pacer.turn(chat, rates)
             try:
@@ -325,60 +330,47 @@ class Telegram:
         self, account: str, to: Destination, text: str, markup: ForceReply | None = None
     ) -> telegram.Message:
         """Send what answers a person: counted by the pacer, never queued behind cards."""
-        self._pacers[account].spend(to.chat, PER_GROUP if _is_group(to.chat) else PER_CHAT)
+        self._pacers[account].spend(to.chat, _rates(to.chat))
         with vendor_errors(account):
             return await _send_word(self._bots[account], to, text, markup)
 
     # Listening
 
     async def _poll(self, account: str, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
-        bot, lease = self._bots[account], self._hooks.leases(f"{NAME}:{account}")
-        held, ready, offset, backoff = False, False, None, _Backoff()
-        trouble: type[TelegramError] | None = None
-        settled: set[int] = set()
+        lease, inbox = self._hooks.leases(f"{NAME}:{account}"), None
         try:
             while True:
-                try:
-                    still = await lease.held()
-                except Unavailable:
-                    still = held
-                if still != held:
-                    log.info("polling" if still else "not polling", extra={"account": account})
-                    held, ready, offset = still, False, None
-                    settled.clear()
-                if not held:
+                if not await _still_held(lease, inbox is not None):
+                    inbox = None
                     await self._pause(LEASE_RETRY_S)
                     continue
+                if inbox is None:
+                    log.info("polling", extra={"account": account})
+                    inbox = _Inbox()
                 try:
-                    if not ready:
-                        await bot.delete_webhook()
-                        self._usernames[account] = (await bot.get_me()).username or ""
-                        ready = True
-                    updates = await bot.get_updates(
-                        offset=offset, timeout=timedelta(seconds=POLL_S), allowed_updates=ALLOWED_UPDATES
-                    )
+                    updates = await self._fetch(account, inbox)
                 except TelegramError as error:
-                    if type(error) is not trouble:
-                        trouble = type(error)
-                        log.warning("poll failed", extra={"account": account, "error": trouble.__name__,
+                    if inbox.trouble is not type(error):
+                        log.warning("poll failed", extra={"account": account, "error": type(error).__name__,
                                                           "why": _why(error)})  # fmt: skip
-                    await self._pause(max(backoff.next(), _seconds(error) if isinstance(error, RetryAfter) else 0))
+                    inbox.trouble = type(error)
+                    await self._pause(max(inbox.backoff(), _seconds(error) if isinstance(error, RetryAfter) else 0))
                     continue
-                trouble = None
-                # What Telegram did not give again is confirmed; what it gave again and was settled is not done twice.
-                settled &= {update.update_id for update in updates}
-                await self._take_all(account, [u for u in updates if u.update_id not in settled], settled, on_press)
-                # An offset is sent once, right after what it confirms: ids may start anew after an idle week.
-                offset = None
-                for update in updates:
-                    if update.update_id not in settled:
-                        await self._pause(backoff.next())
-                        break
-                    offset = update.update_id + 1
-                else:
-                    backoff = _Backoff()
+                await self._take_all(account, inbox.new(updates), inbox.settled, on_press)
+                if not inbox.confirm(updates):
+                    await self._pause(inbox.backoff())
         finally:
             await lease.drop()
+
+    async def _fetch(self, account: str, inbox: _Inbox) -> Sequence[Update]:
+        bot = self._bots[account]
+        if not inbox.ready:
+            await bot.delete_webhook()
+            self._usernames[account] = (await bot.get_me()).username or ""
+            inbox.ready = True
+        return await bot.get_updates(
+            offset=inbox.offset, timeout=timedelta(seconds=POLL_S), allowed_updates=ALLOWED_UPDATES
+        )
 
     async def _take_all(
         self, account: str, updates: Sequence[Update], settled: set[int],
@@ -401,14 +393,13 @@ class Telegram:
 
     async def _take(self, account: str, update: Update, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
         """Handle one update. Raises Unavailable when it must come again; a bug is tried five times, then let go."""
-        for attempt in range(TRIES):
+        for tries in range(1, TRIES + 1):
             try:
                 async with asyncio.timeout(PRESS_S):
                     reply = await self._handle(account, update, on_press)
                 break
             except (Unavailable, TimeoutError):
-                asked = update.callback_query or (update.message and update.message.text)
-                if asked and (account, update.update_id) not in self._told_to_wait:
+                if (account, update.update_id) not in self._told_to_wait:
                     self._told_to_wait.append((account, update.update_id))
                     self._later(self._answer(account, update, Reply(say("try_again"), Tone.ALERT)))
                 raise Unavailable("not committed") from None
@@ -416,10 +407,11 @@ class Telegram:
                 at = traceback.extract_tb(error.__traceback__)[-1]
                 log.error("update failed", extra={"account": account, "update": update.update_id,
                                                   "error": type(error).__name__, "at": f"{at.name}:{at.lineno}",
-                                                  "attempt": attempt + 1})  # fmt: skip
-                await self._pause(0.2 * 2**attempt)
-        else:
-            return
+                                                  "tries": tries})  # fmt: skip
+                if tries == TRIES:
+                    reply = Reply(say("went_wrong"), Tone.ALERT)
+                else:
+                    await self._pause(0.1 * 2**tries)
         if reply is not None:
             self._later(self._answer(account, update, reply))
 
@@ -434,7 +426,7 @@ class Telegram:
             case Command(name="link", actor=actor, argument=code):
                 return await self._hooks.commands.link(actor, code)
             case Hint(key):
-                return Reply(say(key))
+                return Reply(say(key), refused=True)
             case Migrated(chat, to):
                 await self._hooks.chats.moved(NAME, account, chat, to)
             case Membership(chat, status):
@@ -450,8 +442,11 @@ class Telegram:
                     await self._bots[account].answer_callback_query(
                         query.id, shortened(reply.text, ANSWER_LIMIT), show_alert=loud
                     )
-            elif (message := update.message) is not None:
+            elif (message := update.message) is not None and _is_written(message):
                 to = _under(_message(account, message))
+                if reply.refused and self._pacers[account].crowded(to.chat, _rates(to.chat)):
+                    log.info("not answered in a crowded chat", extra={"account": account, "chat": to.chat})
+                    return
                 await self._at_once(account, to, inert(shortened(reply.text, TEXT_LIMIT)))
         except Late:
             log.info("answer too late", extra={"account": account, "approval": reply.approval_id})
@@ -475,7 +470,7 @@ class Telegram:
             except TelegramError as error:
                 log.warning("webhook not set", extra={"account": account, "error": type(error).__name__,
                                                       "why": _why(error)})  # fmt: skip
-                await self._pause(backoff.next())
+                await self._pause(backoff())
         log.info("webhook set", extra={"account": account})
         await asyncio.Event().wait()
 
@@ -494,9 +489,47 @@ class _Backoff:
     def __init__(self) -> None:
         self._seconds = 0.5
 
-    def next(self) -> float:
+    def __call__(self) -> float:
         self._seconds = min(self._seconds * 2, 15.0)
         return self._seconds
+
+
+class _Inbox:
+    """What one bot was told while this process may poll for it: what is settled, and what may be confirmed."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.offset: int | None = None
+        self.settled: set[int] = set()
+        self.backoff = _Backoff()
+        self.trouble: type[TelegramError] | None = None
+
+    def new(self, updates: Sequence[Update]) -> list[Update]:
+        """Those not settled yet. What Telegram did not give again is confirmed and forgotten."""
+        self.trouble = None
+        self.settled &= {update.update_id for update in updates}
+        return [update for update in updates if update.update_id not in self.settled]
+
+    def confirm(self, updates: Sequence[Update]) -> bool:
+        """Have the next poll confirm them up to the first that is not settled; True when there is none.
+
+        The offset goes out once, right after what it confirms: ids may start anew after an idle week.
+        """
+        self.offset = None
+        for update in updates:
+            if update.update_id not in self.settled:
+                return False
+            self.offset = update.update_id + 1
+        self.backoff = _Backoff()
+        return True
+
+
+async def _still_held(lease: Lease, held: bool) -> bool:
+    """Whether this process may poll; while that cannot be known, whoever did goes on and nobody else begins."""
+    try:
+        return await lease.held()
+    except Unavailable:
+        return held
 
 
 class _Updates(HTTPXRequest):
@@ -610,7 +643,7 @@ def _read_message(account: str, message: telegram.Message, username: str) -> Pre
         return Migrated(str(message.chat.id), str(message.migrate_to_chat_id))
     if message.migrate_from_chat_id:
         return Migrated(str(message.migrate_from_chat_id), str(message.chat.id))
-    if message.text is None and message.effective_attachment is None:
+    if not _is_written(message):
         return None
     private = message.chat.type == telegram.Chat.PRIVATE
     command = COMMAND.fullmatch(message.text or "")
@@ -670,6 +703,11 @@ def _not_typed(message: telegram.Message) -> str | None:
         return "anonymous"
     by_a_bot = sender.is_bot or message.via_bot is not None or message.sender_business_bot is not None
     return "note_needs_text" if by_a_bot or message.forward_origin is not None else None
+
+
+def _is_written(message: telegram.Message) -> bool:
+    """Somebody's message, rather than Telegram's word about the chat."""
+    return message.text is not None or message.effective_attachment is not None
 
 
 def _actor(user: telegram.User) -> Actor:
@@ -850,6 +888,10 @@ def _keyboard(card: Card, token: str) -> InlineKeyboardMarkup | None:
 
 def _is_group(chat: str) -> bool:
     return chat.startswith(("-", "@"))
+
+
+def _rates(chat: str) -> tuple[Rate, ...]:
+    return PER_GROUP if _is_group(chat) else PER_CHAT
 
 
 def _thread(thread: str) -> int | None:

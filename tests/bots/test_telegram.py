@@ -356,8 +356,9 @@ async def test_an_edited_note_and_a_photo_decide_nothing(setting: Setting) -> No
         card = await setting.surface.post(PRIVATE, PLAIN, token=new_token())
         said = setting.world.say(DANA, DANA, "hm")
         setting.world.edit(DANA, DANA, said.id, "no")
-        setting.world.send_document(DANA, DANA, "note.txt", b"no", caption="no", reply_to=int(card.id))
+        file = setting.world.send_document(DANA, DANA, "note.txt", b"no", caption="no", reply_to=int(card.id))
         await confirmed(setting)
+        await eventually(lambda: [m for m in setting.world.chat(DANA).messages if m.reply_to == file.id])
     assert door.presses == []
 
 
@@ -378,6 +379,17 @@ async def test_a_plain_private_message_gets_a_word_and_not_silence(setting: Sett
             lambda: [m for m in setting.world.chat(DANA).messages if m.reply_to == said.id]
         )
     assert "/pending" in answer[0].text
+
+
+async def test_people_who_may_not_type_cannot_make_the_bot_flood_a_group() -> None:
+    async with telegram(pace=1) as setting:
+        setting.world.make_anonymous(DANA, GROUP)
+        async with listening(setting, Door()):
+            card = await setting.surface.post(IN_GROUP, PLAIN, token=new_token())
+            for _ in range(30):
+                setting.world.say(DANA, GROUP, "No", reply_to=int(card.id))
+            await confirmed(setting)
+        assert 1 <= len(setting.world.calls_of("sendMessage", chat=GROUP)) <= 1 + 10
 
 
 # Commands
@@ -491,10 +503,11 @@ async def test_a_bug_is_tried_five_times_logged_without_content_and_let_go(
     door = Door(failing=5)
     async with listening(setting, door):
         card = await setting.surface.post(PRIVATE, PLAIN, token=new_token())
-        setting.world.press(DANA, DANA, int(card.id), label="Allow")
+        press = setting.world.press(DANA, DANA, int(card.id), label="Allow")
         await confirmed(setting)
         setting.world.press(DANA, DANA, int(card.id), label="Allow")
         await door.pressed()
+        assert (await setting.world.answer(press)).alert
     assert door.tries == 6
     failures = [record for record in caplog.records if record.message == "update failed"]
     assert [getattr(record, "error", "") for record in failures] == ["KeyError"] * 5
@@ -568,6 +581,14 @@ async def test_with_the_lease_unknown_the_holder_goes_on_and_nobody_else_begins(
         await door.pressed()
         setting.world.press(DANA, DANA, int(card.id), label="Allow")
         await door.pressed(2)
+
+
+async def test_a_proxy_of_the_environment_is_not_used_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with telegram() as setting:
+        await setting.surface.post(IN_GROUP, PLAIN, token=new_token())
 
 
 # Pacing
