@@ -412,6 +412,7 @@ class World(Holdings):
     def record(self, call: Call) -> None:
         self.calls.append(call)
         del self.calls[:-_CALLS_KEPT]
+        self.announce()
 
     def calls_of(self, method: str, *, chat: int | None = None) -> list[Call]:
         """The calls of one method, oldest first."""
