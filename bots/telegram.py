@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import groupby
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -839,22 +840,23 @@ LIVE_WORDS = 3
 
 def inert(text: str, open_: str = "", close: str = "") -> str:
     """Escaped text in which nothing is live: words that Telegram would turn into links become code."""
-    if not LIVE.search(text):
-        return f"{open_}{html.escape(text, quote=False)}{close}" if text.strip() else html.escape(text, quote=False)
-    words = re.split(r"(\s+)", text)
-    live = [word for word in words if LIVE.search(word)]
-    if not 0 < len(live) <= LIVE_WORDS:
-        return _code(text)
-    stretches: list[str] = []
-    calm = ""
-    for word in words:
-        if LIVE.search(word):
-            stretches += [inert(calm, open_, close), _code(word)]
-            calm = ""
-        else:
-            calm += word
-    stretches.append(inert(calm, open_, close))
-    return "".join(stretches)
+    return "\n".join(_inert_line(line, open_, close) for line in text.split("\n"))
+
+
+def _inert_line(line: str, open_: str, close: str) -> str:
+    words = re.split(r"(\s+)", line)
+    live = sum(1 for word in words if LIVE.search(word))
+    if live > LIVE_WORDS or (live == 0 and LIVE.search(line)):
+        return _code(line)
+    drawn = ""
+    for is_live, stretch in groupby(words, lambda word: LIVE.search(word) is not None):
+        calm = "".join(stretch)
+        drawn += _code(calm) if is_live else f"{open_}{_escaped(calm)}{close}" if calm.strip() else calm
+    return drawn
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=False)
 
 
 def _bold(text: str) -> str:
@@ -862,11 +864,11 @@ def _bold(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return f"<code>{html.escape(text, quote=False)}</code>" if text else ""
+    return f"<code>{_escaped(text)}</code>" if text else ""
 
 
 def _block(text: str) -> str:
-    return f"<pre>{html.escape(text, quote=False)}</pre>"
+    return f"<pre>{_escaped(text)}</pre>"
 
 
 STYLES = frozenset({"primary", "success", "danger"})

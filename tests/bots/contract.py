@@ -11,11 +11,27 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
-from core.approvals import Attachment, Button, Card, Destination, Line, Message, Press, Reply, Tone
+from core.approvals import (
+    Attachment,
+    Button,
+    Card,
+    Destination,
+    Effect,
+    Line,
+    Message,
+    Outcome,
+    Press,
+    Reply,
+    Status,
+    Tone,
+)  # fmt: skip
 from core.buttons import Verb
+from core.cards import card_of
 from core.ports import Surface, Unavailable
+from core.redaction import Redaction
+from tests.builders import NOW, an_approval
 
 HOSTILE = (
     "`a_b` [x](y) <b>bold</b> & *z* <a href='http://evil.example'>go</a> @dana @everyone @here <!channel> <@U123> "
@@ -85,6 +101,31 @@ PLAIN = Card(
     content_revision=1,
     revision=1,
 )
+
+
+def rows() -> dict[str, Card]:
+    """Cards as they are made of rows; each is made so as to fit on every platform."""
+    text = f"{HOSTILE}\n" * 3
+    hostile = an_approval(
+        agent=HOSTILE[:150], tool=HOSTILE[:150], reasoning=text * 9, effect=Effect.SEND,
+        arguments={"command": text * 20, "to": [HOSTILE] * 20, "note": "\u202eдлинный" * 99},
+        presentation={"title": HOSTILE[:150], "lines": [[HOSTILE[:80], "/command", "code"], ["To", HOSTILE]]},
+    )  # fmt: skip
+    answered: dict[str, Any] = {"decided_by": "dana", "decided_via": "telegram", "decided_at": NOW, "revision": 2}
+    made = {
+        "pending": an_approval(),
+        "hostile": hostile,
+        "declined with a note": replace(hostile, status=Status.DECLINED, note=text * 9, **answered),
+        "failed": replace(
+            hostile, status=Status.APPROVED, outcome=Outcome.UNKNOWN, outcome_note=text * 9, note=text, **answered
+        ),
+        "expired": an_approval(status=Status.EXPIRED, decided_at=NOW),
+        "undeliverable": an_approval(undeliverable=HOSTILE),
+    }
+    redaction = Redaction(b"k" * 32)
+    return {kind: card_of(row, {"dana": "Dana Reyes"}, NOW, redaction=redaction) for kind, row in made.items()}
+
+
 CARDS = {
     "plain": PLAIN,
     "bare": replace(PLAIN, lines=(), claim="", digest="", pill=""),
@@ -110,6 +151,7 @@ CARDS = {
         status=f"Declined by {HOSTILE}",
     ),
     "Cyrillic": replace(PLAIN, title="Возврат платежа", lines=(Line("Клиент", "Ада" * 80),), content_revision=36**5),
+    **{f"a row: {kind}": card for kind, card in rows().items()},
     "partly answered": replace(PLAIN, status="1 of 2 have allowed this", content_revision=3, revision=9),
 }
 

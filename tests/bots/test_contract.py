@@ -81,6 +81,14 @@ async def test_plain_cards_fit(bench: Bench) -> None:
     assert bench.surface.fits(PLAIN)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in CARDS if kind.startswith("a row: ")])
+async def test_what_core_makes_of_a_row_fits_and_is_dead(bench: Bench, kind: str) -> None:
+    card = CARDS[kind]
+    message = await bench.surface.post(bench.place, card, token=TOKEN)
+    assert bench.surface.fits(card)
+    assert bench.shown(message).live == []
+
+
 async def test_t3_nothing_of_the_agents_is_live_and_it_is_shown_literally(bench: Bench) -> None:
     card = CARDS["hostile"]
     message = await bench.surface.post(bench.place, card, token=TOKEN)
