@@ -87,7 +87,7 @@ async def _run(data_dir: Path, port: int, browser: bool) -> None:
             raise BadSetting("--port", f"{port} cannot be used: {error.strerror}; give another one") from None
         first = _set_up_chats(sandbox)
         os.environ["PLACET_TELEGRAM_TOKEN"] = TOKEN
-        os.environ["PLACET_TELEGRAM_BASE_URL"] = sandbox.telegram_base_url
+        os.environ["PLACET_TELEGRAM_BASE_URL"] = sandbox.url
         settings = read_settings(data_dir=data_dir, http_bind=f"127.0.0.1:{_free_port(8420)}")
         app = await stack.enter_async_context(running(settings))
         await app.store.write(_apply_once)
@@ -115,7 +115,7 @@ def _set_up_chats(sandbox: Sandbox) -> bool:
         sandbox.add_person(1002, "Ola Berg", "ola"),
         sandbox.add_person(1003, "Kim Sato", "kim"),
     ]
-    if sandbox.telegram.has_chat(GROUP):
+    if str(GROUP) in sandbox.telegram.chats:
         return False
     sandbox.add_group(GROUP, "Approvals", [*people, bot])
     sandbox.telegram.start(1001)

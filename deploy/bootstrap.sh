@@ -59,7 +59,8 @@ install_uv() {
 sync_environment() {
     "$uv" sync --quiet --locked "$@" --check >/dev/null 2>&1 && return
     say "installing the locked environment into .venv (uv sync --locked $*)"
-    "$uv" sync --quiet --locked "$@"
+    # Compiled now, the modules load fast also where Python may not write its caches.
+    "$uv" sync --quiet --locked --compile-bytecode "$@"
 }
 
 install_chromium() {

@@ -9,6 +9,7 @@ from typing import Any
 
 import uuid_utils
 
+from adapters.directory_file import read_directory
 from core.approvals import Approval, Effect, Outcome, Runtime, Status
 from core.canonical import digest_of
 
@@ -19,6 +20,23 @@ REFUND_CARD = {
     "lines": [["Amount", "/amount", "money:/currency"], ["Charge", "/charge"], ["Customer", "Ada Lovelace"]],
 }
 RUN = {"activity": "refund", "task_queue": "billing", "start_to_close_s": 600, "schedule_to_start_s": 600}
+
+# Dana and Ola are asked and may answer; Eve may answer but is not asked; Pat is asked nothing and may only look.
+DIRECTORY = read_directory("""
+people:
+  dana: {name: Dana Reyes, identities: {telegram: 1001}}
+  ola: {name: Ola Berg, identities: {telegram: 1002}}
+  eve: {name: Eve Moss, identities: {telegram: 1003}}
+  pat: {name: Pat Lund, identities: {telegram: 1004}}
+roles:
+  approver: [approvals:view, approvals:answer]
+  viewer: [approvals:view]
+members: {approver: [dana, ola, eve], viewer: [pat]}
+agents:
+  billing: {owner: dana, runs: [{tool: refund, activity: refund, task_queue: billing}]}
+routes:
+  - {match: {agent: billing}, ask: [dana, ola], at: ["telegram:-100500"]}
+""")
 
 
 def an_approval(**changes: Any) -> Approval:

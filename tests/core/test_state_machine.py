@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from adapters.database import Database
 from adapters.migrate import migrate
@@ -136,11 +136,11 @@ class FiveRules(RuleBasedStateMachine):
         self.clock = Hands()
         self.known: dict[str, Known] = {}
         self.number = 0
-        migrate(url)
         self.run(self.start(url))
 
     async def start(self, url: str) -> None:
-        self.database = await Database.open(url)
+        await migrate(url)
+        self.database = Database.open(url)
         self.faulty = Faulty(self.database)
         self.bell = Listening(self.database)
         silence = Silence()
@@ -200,8 +200,9 @@ class FiveRules(RuleBasedStateMachine):
         return Press(f"press-{self.number}", Actor("telegram", "", actor), message, verb, card.token, revision)
 
     @rule(
-        target=sent, approval=approvals_known, actor=st.sampled_from(ENTITLED + STRANGERS), verb=st.sampled_from("aadnx"),
-        chat=st.sampled_from([CHAT, CHAT, CHAT, "-1"]), revision=st.sampled_from([1, 1, 1, 2]),
+        target=sent, approval=approvals_known, actor=st.sampled_from(ENTITLED + STRANGERS),
+        verb=st.sampled_from("aadnx"), chat=st.sampled_from([CHAT, CHAT, CHAT, "-1"]),
+        revision=st.sampled_from([1, 1, 1, 2]),
         fault=st.sampled_from(["", "", "", "before", "after"]),
     )  # fmt: skip
     def press(self, approval: str, actor: str, verb: str, chat: str, revision: int, fault: str) -> Press:
@@ -230,7 +231,8 @@ class FiveRules(RuleBasedStateMachine):
         self.number += 1
         before = self.row(approval)
         message = Message("telegram", "77", CHAT, "", self.known[approval].card.message_id or "")
-        reply = self.run(self.door.press(Press(f"text-{self.number}", Actor("telegram", "", actor), message, text=text)))
+        press = Press(f"text-{self.number}", Actor("telegram", "", actor), message, text=text)
+        reply = self.run(self.door.press(press))
         after = self.row(approval)
         assert reply.text
         if actor in STRANGERS or text != "not before Friday":
@@ -380,14 +382,16 @@ class FiveRules(RuleBasedStateMachine):
             known.outcome = row.outcome
 
 
-FiveRules.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-)
-TestFiveRules = FiveRules.TestCase
+def limits(examples: int, steps: int) -> settings:
+    return settings(max_examples=examples, stateful_step_count=steps, deadline=None,
+                    suppress_health_check=list(HealthCheck), print_blob=True)  # fmt: skip
+
+
+def test_the_five_rules_hold() -> None:
+    run_state_machine_as_test(FiveRules, settings=limits(60, 30))
 
 
 @pytest.mark.soak
-class TestFiveRulesLong(FiveRules.TestCase):  # type: ignore[misc, name-defined]
-    settings = settings(
-        max_examples=3000, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
-    )
+@pytest.mark.timeout(3600)
+def test_the_five_rules_hold_for_long() -> None:
+    run_state_machine_as_test(FiveRules, settings=limits(3000, 60))
