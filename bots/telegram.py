@@ -761,7 +761,7 @@ def _pieces(card: Card) -> list[_Piece]:
     if card.pill:
         pieces += [_gap(1), _Piece(card.pill, inert)]
     if card.body:
-        pieces += [_gap(2), _Piece(card.body, _block, 1000)]
+        pieces += [_gap(2), _Piece(card.body, inert, 1000)]
     for number, line in enumerate(card.lines):
         label = f"{line.label}{fill('claimed')}:" if line.claim else f"{line.label}:"
         pieces += [_gap(1 if number else 2), _Piece(label, _bold), _Piece(" ", inert)]
