@@ -7,12 +7,12 @@ import re
 import sys
 import traceback
 from types import TracebackType
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-QUIET = ("httpx", "httpcore", "uvicorn.access")
+QUIET = ("httpx", "httpcore", "uvicorn", "uvicorn.access", "alembic")
 HIDDEN = "[hidden]"
 FRAMES = 30
 DEEPEST = 8
@@ -20,10 +20,10 @@ DEEPEST = 8
 # The last net: no line is meant to carry any of these (design section 9).
 TOKENS = re.compile(
     r"""\d{5,}:[\w-]{35}                                     # Telegram
-      | \bxox[a-z]-[\w-]{8,} | \bxapp-[\w-]{8,}              # Slack
-      | \b[\w-]{23,30}\.[\w-]{6}\.[\w-]{27,}                 # Discord
-      | \bplacet_[\w-]{20,}                                  # ours
-      | \beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*                  # a JSON web token
+      | xox[a-z]-[\w-]{8,} | xapp-[\w-]{8,}                  # Slack
+      | [\w-]{23,30}\.[\w-]{6}\.[\w-]{27,}                   # Discord
+      | placet_[\w-]{20,}                                    # ours
+      | eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*                    # a JSON web token
       | (?<=://)[^\s/@:]*:[^\s/@]+(?=@)                      # user and password of a URL
     """,
     re.VERBOSE | re.ASCII,
@@ -113,7 +113,8 @@ def _frames(trace: TracebackType | None) -> list[str]:
 
 def hide_tokens(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     """Hide what looks like a token, wherever in the event it stands."""
-    return cast(EventDict, {key: value if key.startswith("_") else _hidden(value) for key, value in event.items()})
+    # structlog's own fields, which it takes off again, begin with an underscore.
+    return {_hidden(key): value if key.startswith("_") else _hidden(value) for key, value in event.items()}
 
 
 def _hidden(value: Any, depth: int = 0) -> Any:
