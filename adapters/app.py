@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata, util
 from typing import Any
@@ -67,7 +67,7 @@ class App:
     redaction: Redaction
     desk: Desk
     surfaces: dict[str, Surface]
-    checks: dict[str, Check] = field(default_factory=dict)
+    checks: dict[str, Check]
 
 
 @asynccontextmanager
@@ -92,9 +92,12 @@ async def running(
         stack.push_async_callback(store.close)
         clock = SystemClock()
         key = await store.write(lambda ledger: ledger.key("redaction"))
+        checks: dict[str, Check] = {}
         metrics = Metrics(
-            version=metadata.version("placet"), clock=clock, waiting=lambda: store.read(lambda ledger: ledger.waiting())
-        )
+            version=metadata.version("placet"), clock=clock, services=checks,
+            waiting=lambda: store.read(lambda ledger: ledger.waiting()),
+            undeliverable=lambda: store.read(lambda ledger: ledger.undeliverable()),
+        )  # fmt: skip
         feed = await stack.enter_async_context(RedisFeed(redis_url))
         limits = Limits(settings.presses_per_minute, settings.refusals_per_minute)
         gate = await stack.enter_async_context(RedisGate(redis_url, limits, on_state=metrics.gate))
@@ -111,8 +114,8 @@ async def running(
         redaction = Redaction(key)
         desk = Desk(store=store, approvals=approvals, surfaces=surfaces, clock=clock, meter=metrics,
                     redaction=redaction)  # fmt: skip
-        app = App(settings, parts, store, feed, gate, temporal, approvals, metrics, redaction, desk, surfaces)
-        app.checks |= {"database": _check_database(store), "redis": _check_redis(feed), "temporal": temporal.check}
+        app = App(settings, parts, store, feed, gate, temporal, approvals, metrics, redaction, desk, surfaces, checks)
+        checks |= {"database": _check_database(store), "redis": _check_redis(feed), "temporal": temporal.check}
         if "bots" in parts:
             await _start_bots(stack, app, platforms)
         if "worker" in parts:

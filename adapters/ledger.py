@@ -107,6 +107,7 @@ _UNSTARTED = Statement(
     .limit(_LIMIT)
 )
 _WAITING = Statement(select(sa.func.count(), sa.func.min(_row.created_at)).where(sa.text(t.IS_PENDING)))
+_UNDELIVERABLE = Statement(select(sa.func.count()).where(sa.text(t.IS_PENDING), _row.undeliverable.is_not(None)))
 
 _VOTE = Statement(
     lambda insert: (vote := insert(t.votes)).on_conflict_do_update(
@@ -346,6 +347,10 @@ class Ledger(People):
     def waiting(self) -> tuple[int, datetime | None]:
         ((count, oldest),) = self._rows(_WAITING, {})
         return count, self._moment(oldest)
+
+    def undeliverable(self) -> int:
+        ((count,),) = self._rows(_UNDELIVERABLE, {})
+        return int(count)
 
     def vote(self, approval_id: str, person: str, content_revision: int, verdict: str, at: datetime) -> None:
         self._rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -19,18 +19,30 @@ HTTP_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 Waiting = Callable[[], Awaitable[tuple[int, datetime | None]]]
+Undeliverable = Callable[[], Awaitable[int]]
+Service = Callable[[], Awaitable[str | None]]
 
 
 class Metrics:
     """core.ports.Meter over a registry of its own.
 
-    `waiting` reads how many rows are pending and when the oldest was created; it is asked at each scrape, for at most
-    2 s. Without an answer the last figures stay and `placet_database_up` is 0.
+    `waiting` reads how many rows are pending and when the oldest was created, `undeliverable` how many of them nobody
+    can see; `services` are the checks of /readyz, by name, each None when all is well. All are asked at each scrape,
+    for at most 2 s. Without an answer of the database the last figures stay and `placet_database_up` is 0.
     """
 
-    def __init__(self, *, version: str, clock: Clock, waiting: Waiting | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        version: str,
+        clock: Clock,
+        waiting: Waiting | None = None,
+        undeliverable: Undeliverable | None = None,
+        services: Mapping[str, Service] | None = None,
+    ) -> None:
         self.registry = registry = CollectorRegistry()
-        self._clock, self._waiting = clock, waiting
+        self._clock, self._waiting, self._undeliverable = clock, waiting, undeliverable
+        self._services = {} if services is None else services
         ProcessCollector(registry=registry)
         build = Gauge("placet_build_info", "Always 1; the version is a label.", ["version"], registry=registry)
         build.labels(version).set(1)
@@ -57,6 +69,14 @@ class Metrics:
             "Age of the oldest approval that waits; 0 when none does.",
             registry=registry,
         )
+        self._unseen = Gauge(
+            "placet_undeliverable_approvals", "Approvals that wait and whose card could not be shown to anybody.",
+            registry=registry,
+        )  # fmt: skip
+        self._service_up = Gauge(
+            "placet_service_up", "1 when a service that the process stands on was well at this scrape, else 0.",
+            ["service"], registry=registry,
+        )  # fmt: skip
         self._database_up = Gauge(
             "placet_database_up", "1 when the database answered at this scrape, else 0.", registry=registry
         )
@@ -98,18 +118,33 @@ class Metrics:
         self._request_seconds.labels(method, route).observe(seconds)
 
     async def scrape(self) -> bytes:
-        """Everything in Prometheus's text format, the waiting approvals as they are now."""
-        if self._waiting is not None:
-            try:
-                async with asyncio.timeout(SCRAPE_S):
-                    count, oldest = await self._waiting()
-            except Exception as error:
-                # A scrape must not fail because the database does: the gauge says so.
-                log.warning("waiting approvals unread", extra={"error": type(error).__name__})
-                self._database_up.set(0)
-            else:
-                self._database_up.set(1)
-                self._pending.set(count)
-                age = (self._clock.now() - oldest).total_seconds() if oldest else 0.0
-                self._oldest.set(max(0.0, age))
+        """Everything in Prometheus's text format, the waiting approvals and the services as they are now."""
+        await asyncio.gather(self._count(), *(self._look(name, check) for name, check in self._services.items()))
         return generate_latest(self.registry)
+
+    async def _count(self) -> None:
+        if self._waiting is None:
+            return
+        try:
+            async with asyncio.timeout(SCRAPE_S):
+                count, oldest = await self._waiting()
+                unseen = await self._undeliverable() if self._undeliverable is not None else 0
+        except Exception as error:
+            # A scrape must not fail because the database does: the gauge says so.
+            log.warning("waiting approvals unread", extra={"error": type(error).__name__})
+            self._database_up.set(0)
+        else:
+            self._database_up.set(1)
+            self._pending.set(count)
+            self._unseen.set(unseen)
+            age = (self._clock.now() - oldest).total_seconds() if oldest else 0.0
+            self._oldest.set(max(0.0, age))
+
+    async def _look(self, name: str, check: Service) -> None:
+        well = False
+        try:
+            async with asyncio.timeout(SCRAPE_S):
+                well = await check() is None
+        except Exception as error:
+            log.warning("check failed", extra={"service": name, "error": type(error).__name__})
+        self._service_up.labels(name).set(well)

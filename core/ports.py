@@ -372,6 +372,10 @@ class Ledger(Protocol):
         """How many rows are pending, and when the oldest of them was created."""
         ...
 
+    def undeliverable(self) -> int:
+        """How many pending rows are marked undeliverable."""
+        ...
+
 
 class Store(Protocol):
     """The database. Raises Unavailable when it cannot be reached; then nothing was committed, or it will be found."""
