@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+import pytest_asyncio
 
 from bots import PLATFORMS
 from core.approvals import Card, Reply, Tone
@@ -16,6 +17,7 @@ from core.ports import Gone, Moved, Refused, Slow, Unavailable
 from tests.bots.contract import CARDS, FILE, PLAIN, Bench, Door, bench_of, settled
 
 TOKEN = new_token()
+LOOP = pytest.mark.asyncio(loop_scope="module")
 ERRORS: dict[str, type[Exception]] = {
     "gone": Gone,
     "moved": Moved,
@@ -23,6 +25,13 @@ ERRORS: dict[str, type[Exception]] = {
     "refused": Refused,
     "unavailable": Unavailable,
 }
+
+
+@pytest_asyncio.fixture(params=sorted(PLATFORMS), scope="module", loop_scope="module")
+async def stand(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    """A bench that the tests of this file share, where they only post and look."""
+    async with bench_of(request.param) as opened:
+        yield opened
 
 
 @pytest.fixture(params=sorted(PLATFORMS))
@@ -42,92 +51,102 @@ async def door(bench: Bench) -> AsyncIterator[Door]:
 
 
 @pytest.mark.parametrize("kind", CARDS)
-async def test_every_kind_of_card_is_taken_and_shows_what_it_must(bench: Bench, kind: str) -> None:
+@LOOP
+async def test_every_kind_of_card_is_taken_and_shows_what_it_must(stand: Bench, kind: str) -> None:
     card = CARDS[kind]
-    message = await bench.surface.post(bench.place, card, token=TOKEN)
-    shown = bench.shown(message)
-    assert (message.platform, message.account, message.chat) == (bench.surface.name, *_place(bench))
+    message = await stand.surface.post(stand.place, card, token=TOKEN)
+    shown = stand.shown(message)
+    assert (message.platform, message.account, message.chat) == (stand.surface.name, *_place(stand))
     assert list(shown.buttons) == [button.label for button in card.buttons]
     for text in (card.pill, card.digest, card.expiry, *(line.label for line in card.lines)):
         assert text in shown.text
-    if bench.surface.fits(card):
+    if stand.surface.fits(card):
         for text in (card.title, card.body, card.claim, card.status, *(line.value for line in card.lines)):
             assert text in shown.text
 
 
-def _place(bench: Bench) -> tuple[str, str]:
-    return bench.place.account, bench.place.chat
+def _place(stand: Bench) -> tuple[str, str]:
+    return stand.place.account, stand.place.chat
 
 
 @pytest.mark.parametrize("kind", CARDS)
-async def test_d2_every_button_parses_back_to_what_it_means(bench: Bench, kind: str) -> None:
+@LOOP
+async def test_d2_every_button_parses_back_to_what_it_means(stand: Bench, kind: str) -> None:
     card = CARDS[kind]
-    message = await bench.surface.post(bench.place, card, token=TOKEN)
-    read = {label: unpack(data) for label, data in bench.shown(message).buttons.items()}
+    message = await stand.surface.post(stand.place, card, token=TOKEN)
+    read = {label: unpack(data) for label, data in stand.shown(message).buttons.items()}
     assert read == {button.label: ButtonData(button.verb, TOKEN, card.content_revision) for button in card.buttons}
 
 
 @pytest.mark.parametrize("kind", ["five thousand characters", "everything long", "emoji"])
-async def test_what_is_cut_says_how_much_and_does_not_fit(bench: Bench, kind: str) -> None:
+@LOOP
+async def test_what_is_cut_says_how_much_and_does_not_fit(stand: Bench, kind: str) -> None:
     card = CARDS[kind]
-    message = await bench.surface.post(bench.place, card, token=TOKEN)
-    shown = bench.shown(message).text
+    message = await stand.surface.post(stand.place, card, token=TOKEN)
+    shown = stand.shown(message).text
     if card.body not in shown or card.claim not in shown:
-        assert not bench.surface.fits(card)
+        assert not stand.surface.fits(card)
         assert "more character" in shown
 
 
-async def test_plain_cards_fit(bench: Bench) -> None:
-    assert bench.surface.fits(PLAIN)
+@LOOP
+async def test_plain_cards_fit(stand: Bench) -> None:
+    assert stand.surface.fits(PLAIN)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CARDS if kind.startswith("a row: ")])
-async def test_what_core_makes_of_a_row_fits_and_is_dead(bench: Bench, kind: str) -> None:
+@LOOP
+async def test_what_core_makes_of_a_row_fits_and_is_dead(stand: Bench, kind: str) -> None:
     card = CARDS[kind]
-    message = await bench.surface.post(bench.place, card, token=TOKEN)
-    assert bench.surface.fits(card)
-    assert bench.shown(message).live == []
+    message = await stand.surface.post(stand.place, card, token=TOKEN)
+    assert stand.surface.fits(card)
+    assert stand.shown(message).live == []
 
 
-async def test_t3_nothing_of_the_agents_is_live_and_it_is_shown_literally(bench: Bench) -> None:
+@LOOP
+async def test_t3_nothing_of_the_agents_is_live_and_it_is_shown_literally(stand: Bench) -> None:
     card = CARDS["hostile"]
-    message = await bench.surface.post(bench.place, card, token=TOKEN)
-    shown = bench.shown(message)
+    message = await stand.surface.post(stand.place, card, token=TOKEN)
+    shown = stand.shown(message)
     assert shown.live == []
     assert card.lines[0].value in shown.text
 
 
 @pytest.mark.parametrize("kind", CARDS)
-async def test_w5_a_settled_card_is_the_same_body_without_buttons(bench: Bench, kind: str) -> None:
+@LOOP
+async def test_w5_a_settled_card_is_the_same_body_without_buttons(stand: Bench, kind: str) -> None:
     card = replace(CARDS[kind], status="")
-    message = await bench.surface.post(bench.place, card, token=TOKEN)
-    before = bench.shown(message).text
-    await bench.surface.redraw(message, settled(card), token=TOKEN)
-    after = bench.shown(message)
+    message = await stand.surface.post(stand.place, card, token=TOKEN)
+    before = stand.shown(message).text
+    await stand.surface.redraw(message, settled(card), token=TOKEN)
+    after = stand.shown(message)
     assert after.buttons == {}
     assert "Allowed by Dana Reyes" in after.text
-    if bench.surface.fits(card) and bench.surface.fits(settled(card)):
+    if stand.surface.fits(card) and stand.surface.fits(settled(card)):
         assert after.text.replace("Allowed by Dana Reyes", "").split() == before.split()
 
 
-async def test_a_redraw_of_what_is_shown_already_is_done(bench: Bench) -> None:
-    message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
-    await bench.surface.redraw(message, PLAIN, token=TOKEN)
-    assert list(bench.shown(message).buttons) == ["Allow", "Decline", "Decline with a note"]
+@LOOP
+async def test_a_redraw_of_what_is_shown_already_is_done(stand: Bench) -> None:
+    message = await stand.surface.post(stand.place, PLAIN, token=TOKEN)
+    await stand.surface.redraw(message, PLAIN, token=TOKEN)
+    assert list(stand.shown(message).buttons) == ["Allow", "Decline", "Decline with a note"]
 
 
-async def test_a_redraw_binds_the_buttons_to_the_new_content(bench: Bench) -> None:
-    message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
-    await bench.surface.redraw(message, replace(PLAIN, content_revision=2), token=TOKEN)
-    data = unpack(bench.shown(message).buttons["Allow"])
+@LOOP
+async def test_a_redraw_binds_the_buttons_to_the_new_content(stand: Bench) -> None:
+    message = await stand.surface.post(stand.place, PLAIN, token=TOKEN)
+    await stand.surface.redraw(message, replace(PLAIN, content_revision=2), token=TOKEN)
+    data = unpack(stand.shown(message).buttons["Allow"])
     assert data is not None
     assert data.content_revision == 2
 
 
-async def test_a_file_arrives_whole_under_its_card(bench: Bench) -> None:
-    message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
-    await bench.surface.attach(message, FILE)
-    assert bench.files(message) == [(FILE.name, FILE.text)]
+@LOOP
+async def test_a_file_arrives_whole_under_its_card(stand: Bench) -> None:
+    message = await stand.surface.post(stand.place, PLAIN, token=TOKEN)
+    await stand.surface.attach(message, FILE)
+    assert stand.files(message) == [(FILE.name, FILE.text)]
 
 
 @pytest.mark.parametrize("trouble", sorted(ERRORS))
