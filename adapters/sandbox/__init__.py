@@ -13,6 +13,8 @@
         world.say(dana, -1001234, "no", reply_to=card.id)
         world.fail("editMessageText", retry_after=33)  # faults: fail, drop, delay; mend() ends them
         world.calls_of("sendMessage")                  # Call(method, params, at, status)
+        sandbox.agent_said("asked", "to refund 49.00 GBP", ask="run-7", title="Refund")  # the page's agent column
+        sandbox.add_action("refund", "Refund a charge", ask_again)                       # and its buttons
 
 `world.skip(16)` lets time pass at once. Private chats share one id with their person; `bot=` says which bot is meant
 where there are several. `world.chat(id).messages` has text, entities, buttons, document and edited; the bytes of a

@@ -17,7 +17,7 @@ class Shelf:
     def __init__(self, folder: Path | None) -> None:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(":memory:" if folder is None else folder / "sandbox.db", check_same_thread=False)
+        self._db = sqlite3.connect(":memory:" if folder is None else folder / "sandbox.db")
         self._db.execute("PRAGMA journal_mode = wal")
         self._db.execute("PRAGMA synchronous = normal")
         self._db.execute(

@@ -37,6 +37,11 @@ export class PlatformColumn {
     this.face = el("span", {});
     this.topics = el("div", { class: "topics", role: "group", "aria-label": "Topics" });
     this.log = el("ol", { class: "log", role: "log", "aria-label": "Messages", tabindex: "0", "data-testid": `messages-${this.name}` });
+    this.pinned = true;
+    this.log.addEventListener("scroll", () => {
+      this.pinned = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 60;
+    });
+    new ResizeObserver(() => this.toEnd()).observe(this.log);
     this.hint = el("div", { class: "hint" });
     this.quote = el("div", { class: "replying", "data-testid": "reply-bar", hidden: true });
     this.field = el("textarea", { rows: "1", "aria-label": "Message", "data-testid": `composer-${this.name}` });
@@ -238,7 +243,7 @@ export class PlatformColumn {
   }
 
   drawLog(messages, named) {
-    const atEnd = !this.log.children.length || this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 80;
+    if (!this.log.children.length) this.pinned = true;
     const items = [];
     let lastDay = "";
     for (const message of messages) {
@@ -256,7 +261,12 @@ export class PlatformColumn {
     reconcile(this.log, items, (item) => item.key ?? item.id, (item) =>
       item.day ? el("li", { class: "service day" }, el("span", {}, item.day)) : bubble(item, item.author.id === this.person, named, on),
     );
-    if (atEnd) this.log.scrollTop = this.log.scrollHeight;
+    this.toEnd();
+  }
+
+  // The newest message stays in view unless the person has scrolled away from it.
+  toEnd() {
+    if (this.pinned) this.log.scrollTop = this.log.scrollHeight;
   }
 
   drawHint(chat, messages) {
@@ -348,7 +358,8 @@ export class PlatformColumn {
     this.draw();
     try {
       await act(`${this.name}/say`, { person: this.person, chat: this.open, text, reply_to: reply?.id ?? null, thread: this.topic });
-      this.log.scrollTop = this.log.scrollHeight;
+      this.pinned = true;
+      this.toEnd();
     } catch (error) {
       this.field.value = text;
       this.reply = reply;

@@ -48,7 +48,10 @@ class Holdings:
             self.chats[key].history[message.id] = message
         for body in self._shelf.all("press"):
             press = Press.model_validate_json(body)
-            self.presses[press.id] = press
+            if self.now() - press.at > MESSAGE_KEPT_S:
+                self._shelf.drop("press", press.id)
+            else:
+                self.presses[press.id] = press
         for body in self._shelf.all("update"):
             update = Update.model_validate_json(body)
             self.updates[update.bot].append(update)

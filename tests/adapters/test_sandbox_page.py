@@ -1,0 +1,384 @@
+"""The sandbox's page in a real browser: what a person sees, presses and writes; and what other sites cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright, expect
+from telegram import Bot, ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, ReplyParameters
+
+from adapters.sandbox import Sandbox
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TOKEN = "7000000001:sandbox-token"
+FORUM = -1001234
+TOPIC = 31
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+CARD = InlineKeyboardMarkup(
+    [[InlineKeyboardButton("Allow", callback_data="a.t.1"), InlineKeyboardButton("Decline", callback_data="d.t.1")]]
+)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    if not CHROMIUM.exists():
+        pytest.fail("Chromium is missing: apt-get update && apt-get install -y chromium")
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        await started.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox(rate_scale=math.inf) as started:
+        started.add_bot(TOKEN, "placet_bot", name="Placet")
+        dana = started.add_person(1001, "Dana Reyes", "dana")
+        ola = started.add_person(1002, "Ola Berg", "ola")
+        started.add_group(FORUM, "Billing", [dana, ola], forum=True, topics={TOPIC: "Refunds"})
+        started.telegram.start(dana)
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
+    base, files = sandbox.telegram_base_url, sandbox.telegram_file_url
+    async with Bot(TOKEN, base_url=base, base_file_url=files) as client:
+        await client.get_updates(offset=-1)
+        yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser, sandbox: Sandbox) -> AsyncIterator[Page]:
+    opened = await browser.new_page(viewport={"width": 1360, "height": 820})
+    complaints: list[str] = []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("console", lambda line: complaints.append(line.text) if "Content Security" in line.text else None)
+    await opened.goto(sandbox.url)
+    await expect(opened.get_by_test_id("connection")).to_have_text("Live")
+    yield opened
+    await opened.close()
+    assert complaints == []
+
+
+async def test_a_card_appears_is_pressed_and_settles(page: Page, bot: Bot, sandbox: Sandbox) -> None:
+    card = await bot.send_message(
+        1001, "<b>billing wants to use shell.run</b>\n<pre>ls &lt;dir&gt;</pre>", parse_mode="HTML", reply_markup=CARD
+    )
+    text = page.get_by_test_id(f"text-{card.message_id}")
+    await expect(text.locator("strong")).to_have_text("billing wants to use shell.run")
+    await expect(text.locator("pre")).to_have_text("ls <dir>")
+    offset = (await bot.get_updates(timeout=0))[-1].update_id + 1
+    allow = page.get_by_test_id(f"button-{card.message_id}-0-0")
+    await allow.click()
+    await expect(allow).to_have_attribute("aria-busy", "true")
+    query = (await bot.get_updates(offset=offset, timeout=5))[0].callback_query
+    assert query is not None
+    assert (query.data, query.from_user.id) == ("a.t.1", 1001)
+    await query.answer("Allowed. It runs now.")
+    await bot.edit_message_text("Allowed by Dana Reyes", 1001, card.message_id)
+    await expect(page.get_by_test_id("toast")).to_have_text("Allowed. It runs now.")
+    await expect(text).to_have_text("Allowed by Dana Reyes")
+    await expect(allow).to_have_count(0)
+    await expect(page.get_by_test_id(f"message-{card.message_id}")).to_contain_text("edited")
+
+
+async def test_an_alert_waits_to_be_closed(page: Page, bot: Bot, sandbox: Sandbox) -> None:
+    card = await bot.send_message(1001, "card", reply_markup=CARD)
+    await page.get_by_test_id(f"button-{card.message_id}-0-1").click()
+    query = (await bot.get_updates(offset=-1, timeout=5))[0].callback_query
+    assert query is not None
+    await query.answer("Too late: it was decided.", show_alert=True)
+    await expect(page.get_by_test_id("alert-text")).to_have_text("Too late: it was decided.")
+    await page.get_by_test_id("alert-ok").click()
+    await expect(page.get_by_test_id("alert")).to_be_hidden()
+
+
+async def test_the_keyboard_alone_can_press_reply_and_send(page: Page, bot: Bot, sandbox: Sandbox) -> None:
+    card = await bot.send_message(1001, "card", reply_markup=CARD)
+    await page.get_by_test_id(f"reply-{card.message_id}").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_test_id("reply-bar")).to_contain_text("Reply to Placet")
+    await expect(page.get_by_test_id("composer-telegram")).to_be_focused()
+    await page.keyboard.type("Not today")
+    await page.keyboard.press("Shift+Enter")
+    await page.keyboard.type("please")
+    await page.keyboard.press("Enter")
+    heard = (await bot.get_updates(offset=-1, timeout=5))[0].message
+    assert heard is not None
+    assert heard.reply_to_message is not None
+    assert (heard.text, heard.reply_to_message.message_id) == ("Not today\nplease", card.message_id)
+    await expect(page.get_by_test_id("reply-bar")).to_be_hidden()
+    await expect(page.get_by_test_id(f"message-{heard.message_id}")).to_contain_text("Not today")
+    await page.get_by_test_id(f"button-{card.message_id}-0-0").focus()
+    await page.keyboard.press("Enter")
+    query = (await bot.get_updates(offset=-1, timeout=5))[0].callback_query
+    assert query is not None
+    await query.answer("done")
+    await expect(page.get_by_test_id("toast")).to_have_text("done")
+
+
+async def test_a_prompt_opens_the_reply_of_the_person_it_addresses(page: Page, bot: Bot, sandbox: Sandbox) -> None:
+    ask = ForceReply(selective=True, input_field_placeholder="Why not?")
+    await page.get_by_test_id(f"chat-{FORUM}").click()
+    await page.get_by_test_id("topic-general").click()
+    await bot.send_message(FORUM, "Your note, @ola?", reply_markup=ask)
+    await expect(page.get_by_text("Your note, @ola?").first).to_be_visible()
+    await expect(page.get_by_test_id("reply-bar")).to_be_hidden()
+    await page.get_by_test_id("acting-as").select_option("Ola Berg")
+    await expect(page.get_by_test_id("reply-bar")).to_contain_text("Your note, @ola?")
+    await expect(page.get_by_test_id("composer-telegram")).to_have_attribute("placeholder", "Why not?")
+    await page.get_by_test_id("reply-cancel").click()
+    await expect(page.get_by_test_id("reply-bar")).to_be_hidden()
+
+
+async def test_a_document_is_read_as_text(page: Page, bot: Bot, sandbox: Sandbox) -> None:
+    whole = "<script>document.title = 'owned'</script>\n" + "line\n" * 50
+    card = await bot.send_message(1001, "card")
+    reply = ReplyParameters(card.message_id)
+    await bot.send_document(1001, whole.encode(), filename="whole.html", caption="All of it", reply_parameters=reply)
+    await page.get_by_test_id("document-whole.html").click()
+    await expect(page.get_by_test_id("document-text")).to_contain_text("<script>document.title = 'owned'</script>")
+    assert await page.title() == "Placet sandbox"
+    async with page.expect_download() as download:
+        await page.get_by_test_id("document-download").click()
+    assert (await (await download.value).path()).read_text() == whole
+    await page.get_by_test_id("document-close").click()
+    await expect(page.get_by_test_id("document-dialog")).to_be_hidden()
+
+
+async def test_nothing_that_is_said_becomes_markup(page: Page, bot: Bot, sandbox: Sandbox) -> None:
+    nasty = "<img src=x onerror=\"document.title='owned'\"> &amp; javascript:alert(1)"
+    sandbox.add_person(1003, nasty)
+    sandbox.telegram.start(1003)
+    sandbox.agent_said("asked", nasty, ask=nasty, title=nasty, detail=nasty)
+    link = InlineKeyboardMarkup([[InlineKeyboardButton(nasty, callback_data="x")]])
+    message = await bot.send_message(1001, nasty, reply_markup=link)
+    await expect(page.get_by_test_id(f"text-{message.message_id}")).to_have_text(nasty)
+    await expect(page.get_by_test_id(f"button-{message.message_id}-0-0")).to_have_text(nasty)
+    await expect(page.get_by_test_id("agent").locator("h3")).to_have_text(nasty)
+    await page.get_by_test_id("acting-as").select_option(nasty)
+    assert await page.locator("main img").count() == 0
+    assert await page.title() == "Placet sandbox"
+
+
+async def test_a_chat_that_was_not_started_offers_to_start(page: Page, bot: Bot, sandbox: Sandbox) -> None:
+    await page.get_by_test_id("acting-as").select_option("Ola Berg")
+    await page.get_by_test_id("chat-1002:7000000001").click()
+    await expect(page.get_by_test_id("composer-telegram")).to_be_hidden()
+    await page.get_by_test_id("start-1002:7000000001").click()
+    heard = (await bot.get_updates(offset=-1, timeout=5))[0].message
+    assert heard is not None
+    assert heard.from_user is not None
+    assert (heard.text, heard.from_user.id) == ("/start", 1002)
+    await expect(page.get_by_test_id("composer-telegram")).to_be_visible()
+
+
+async def test_topics_stay_apart_and_show_what_is_unread(page: Page, bot: Bot, sandbox: Sandbox) -> None:
+    await page.get_by_test_id(f"chat-{FORUM}").click()
+    await page.get_by_test_id("topic-general").click()
+    card = await bot.send_message(FORUM, "in the topic", message_thread_id=TOPIC, reply_markup=CARD)
+    await expect(page.get_by_test_id(f"topic-{TOPIC}")).to_contain_text("unread")
+    await expect(page.get_by_test_id(f"message-{card.message_id}")).to_have_count(0)
+    await page.get_by_test_id(f"topic-{TOPIC}").click()
+    await expect(page.get_by_test_id(f"message-{card.message_id}")).to_be_visible()
+    await page.get_by_test_id("composer-telegram").fill("@placet_bot hello")
+    await page.get_by_test_id("send-telegram").click()
+    heard = (await bot.get_updates(offset=-1, timeout=5))[0].message
+    assert heard is not None
+    assert heard.message_thread_id == TOPIC
+
+
+async def test_the_agents_column_tells_each_story_and_asks_again(page: Page, sandbox: Sandbox) -> None:
+    pressed: list[str] = []
+
+    async def ask(id: str) -> None:
+        pressed.append(id)
+        sandbox.agent_said("asked", "to refund 49.00 GBP", ask="run-1", title="Refund")
+        if len(pressed) > 1:
+            raise RuntimeError("the agent is gone")
+
+    await expect(page.get_by_test_id("asks-empty")).to_be_visible()
+    sandbox.add_action("refund", "Refund a charge", ask)
+    await page.get_by_test_id("action-refund").click()
+    story = page.get_by_test_id("agent-ask-run-1")
+    await expect(story).to_have_attribute("data-kind", "asked")
+    await expect(page.get_by_test_id("asks-empty")).to_have_count(0)
+    sandbox.agent_said("allowed", "by Dana Reyes and done.", ask="run-1", detail='{"refund": "re_1"}')
+    await expect(story).to_have_attribute("data-kind", "allowed")
+    await expect(story).to_contain_text('{"refund": "re_1"}')
+    await page.get_by_test_id("action-refund").click()
+    await expect(page.get_by_test_id("toast")).to_contain_text("That did not work")
+    assert pressed == ["refund", "refund"]
+
+
+async def test_it_says_when_the_sandbox_is_gone_and_comes_back(browser: Browser) -> None:
+    async with Sandbox(rate_scale=math.inf) as first:
+        first.add_bot(TOKEN, "placet_bot")
+        first.telegram.start(first.add_person(1001, "Dana Reyes"))
+        page = await browser.new_page()
+        await page.goto(first.url)
+        await expect(page.get_by_test_id("connection")).to_have_text("Live")
+        port = first.port
+    await expect(page.get_by_test_id("banner")).to_be_visible()
+    await expect(page.get_by_test_id("composer-telegram")).to_be_disabled()
+    async with Sandbox(port, rate_scale=math.inf) as second:
+        second.add_bot(TOKEN, "placet_bot")
+        second.telegram.start(second.add_person(1002, "Ola Berg"))
+        await expect(page.get_by_test_id("connection")).to_have_text("Live", timeout=15_000)
+        await expect(page.get_by_test_id("banner")).to_be_hidden()
+        await expect(page.get_by_test_id("acting-as")).to_have_value("Ola Berg")
+        await expect(page.get_by_test_id("composer-telegram")).to_be_enabled()
+        await page.close()
+
+
+async def test_an_empty_sandbox_says_so(browser: Browser) -> None:
+    async with Sandbox() as sandbox:
+        page = await browser.new_page()
+        await page.goto(sandbox.url)
+        await expect(page.get_by_test_id("no-chats")).to_be_visible()
+        await expect(page.get_by_test_id("acting-as")).to_be_disabled()
+        await page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1360])
+async def test_it_fits_narrow_and_wide_and_reads_in_both_schemes(
+    browser: Browser, sandbox: Sandbox, bot: Bot, width: int, scheme: str
+) -> None:
+    card = await bot.send_message(1001, "a" * 400 + " " + "word " * 100, reply_markup=CARD)
+    sandbox.agent_said("waiting", "for Dana Reyes", title="A" * 200, ask="one")
+    page = await browser.new_page(viewport={"width": width, "height": 740}, color_scheme=scheme)  # type: ignore[arg-type]
+    await page.goto(sandbox.url)
+    await expect(page.get_by_test_id(f"message-{card.message_id}")).to_be_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    box = await page.get_by_test_id(f"button-{card.message_id}-0-1").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= width
+    assert await page.evaluate(CONTRAST) == []
+    if width == 360:
+        await expect(page.get_by_test_id("agent")).to_be_hidden()
+        await page.get_by_test_id("tab-agent").click()
+    await expect(page.get_by_test_id("agent-ask-one")).to_be_visible()
+    assert await page.evaluate(CONTRAST) == []
+    unnamed = "[...document.querySelectorAll('button, select, textarea')].filter(e => !e.textContent.trim() && "
+    unnamed += "!e.ariaLabel && !e.labels?.length).map(e => e.outerHTML)"
+    assert await page.evaluate(unnamed) == []
+    await page.close()
+
+
+# The texts on the page whose contrast with what is painted behind them is under 4.5 to 1 (WCAG AA).
+CONTRAST = """
+() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
+  const behind = (node) => {
+    const layers = [];
+    for (let at = node; at; at = at.parentElement) layers.push(rgba(getComputedStyle(at).backgroundColor));
+    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255, 1]);
+  };
+  const light = ([r, g, b]) =>
+    [r, g, b].map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+      .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const poor = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const node = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || !node.checkVisibility() || node.closest(":disabled, script, option")) continue;
+    const under = behind(node);
+    const [a, b] = [light(over(rgba(getComputedStyle(node).color), under)), light(under)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) poor.push(`${walk.currentNode.data.trim().slice(0, 30)} ${ratio.toFixed(2)}`);
+  }
+  return poor;
+}
+"""
+
+
+async def test_other_sites_are_kept_out(sandbox: Sandbox) -> None:
+    say = {"person": 1001, "chat": "1001:7000000001", "text": "hi"}
+    own = {"x-placet-sandbox": "1"}
+    async with httpx.AsyncClient(base_url=sandbox.url, trust_env=False) as http:
+        assert (await http.post("/sandbox/telegram/say", json=say, headers=own)).status_code == 200
+        same = own | {"origin": sandbox.url}
+        assert (await http.post("/sandbox/telegram/say", json=say, headers=same)).status_code == 200
+        assert (await http.post("/sandbox/telegram/say", json=say)).status_code == 403
+        for foreign in ("https://evil.example", "null", "http://127.0.0.1:1"):
+            headers = own | {"origin": foreign}
+            assert (await http.post("/sandbox/telegram/say", json=say, headers=headers)).status_code == 403
+            assert (await http.post(f"/bot{TOKEN}/getMe", headers={"origin": foreign})).status_code == 403
+        for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80"):
+            assert (await http.get("/sandbox/events", headers={"host": host})).status_code == 403
+        assert (await http.get("/", headers={"host": f"localhost:{sandbox.port}"})).status_code == 200
+        index = await http.get("/")
+        policy = index.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert index.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_bad_act_is_refused_with_what_to_mend(sandbox: Sandbox) -> None:
+    async with httpx.AsyncClient(base_url=sandbox.url, trust_env=False, headers={"x-placet-sandbox": "1"}) as http:
+
+        async def act(path: str, **body: object) -> tuple[int, str]:
+            response = await http.post(f"/sandbox/{path}", json=body)
+            return response.status_code, response.json()["error"]
+
+        assert await act("telegram/say", person=1001, chat="1001:7000000001") == (400, "text: missing, or unknown here")
+        assert await act("telegram/say", person=77, chat=str(FORUM), text="x") == (
+            400,
+            "person: nobody has the id 77; add_person first",
+        )
+        assert await act("telegram/press", person=1001, chat=str(FORUM), message=9, row=0, column=0) == (
+            400,
+            "button: that message has no such button with data",
+        )
+        assert (await act("telegram/dance"))[0] == 404
+        assert (await act("fax/say"))[0] == 404
+        assert (await act("action", id="nothing"))[0] == 404
+        assert (await act("agent", kind="sings", text="la"))[0] == 400
+        fed = await http.post("/sandbox/agent", json={"kind": "waiting", "text": "for Dana", "ask": "one"})
+        assert fed.json() == {"id": 1}
+        missing = await http.get("/sandbox/telegram/file/nothing")
+        assert missing.status_code == 404
+
+
+async def test_the_stream_says_everything_first_then_what_changed(sandbox: Sandbox) -> None:
+    async with (
+        httpx.AsyncClient(base_url=sandbox.url, trust_env=False) as http,
+        http.stream("GET", "/sandbox/events") as stream,
+    ):
+        lines = stream.aiter_lines()
+        assert await anext(lines) == "event: hello"
+        assert '"Billing"' in await anext(lines)
+        assert await anext(lines) == ""
+        sandbox.telegram.say(1001, 1001, "only this chat")
+        async with asyncio.timeout(5):
+            assert await anext(lines) == "event: change"
+            data = await anext(lines)
+        assert "only this chat" in data
+        assert '"Billing"' not in data
