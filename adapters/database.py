@@ -20,7 +20,7 @@ SETTING = "PLACET_DATABASE_URL"
 class Database:
     """`core.ports.Store` over a database that `adapters.migrate` has brought up to date.
 
-    Raises Unavailable when the database cannot be reached, is locked, or does not answer within 5 s; Repeated when one
+    Raises Unavailable when the database cannot be reached, is locked, or does not answer in time; Repeated when one
     platform event would decide a second approval; Fault for a statement that the database refused.
     """
 
@@ -28,13 +28,14 @@ class Database:
         self._transactions = transactions
 
     @classmethod
-    def open(cls, url: str) -> Database:
+    def open(cls, url: str, *, patience_s: float = 5.0) -> Database:
         """`sqlite:///<path>` or `postgresql://[user[:password]@]host[:port]/database`; nothing is connected yet.
 
-        Raises BadSetting for any other URL.
+        `patience_s` bounds each wait: for a turn, for the connection, for a lock, for a statement. Raises BadSetting
+        for any other URL.
         """
         read = url_of(url)
-        return cls(SqliteTransactions(read) if is_sqlite(read) else PostgresTransactions(read))
+        return cls((SqliteTransactions if is_sqlite(read) else PostgresTransactions)(read, patience_s))
 
     async def write(self, work: Callable[[Ledger], T]) -> T:
         """Run `work` in one read-write transaction and commit it; an exception rolls it back.

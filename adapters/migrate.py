@@ -101,7 +101,7 @@ async def _with_connection(url: str, work: Callable[[sa.Connection], T]) -> T:
 
 
 def _with_sqlite(url: sa.URL, work: Callable[[sa.Connection], T]) -> T:
-    engine = sqlite_engine(url, patience_s=_LOCK_WAIT_S)
+    engine = sqlite_engine(url, _LOCK_WAIT_S)
     # SQLite's DDL is part of the transaction; this is also the lock against another process that migrates.
     sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     try:

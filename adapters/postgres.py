@@ -23,7 +23,7 @@ from core.ports import Unavailable
 
 T = TypeVar("T")
 
-PATIENCE_S = 5.0
+CONNECT_S = 5.0
 CONNECTIONS = 16
 
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -36,10 +36,11 @@ def connect_arguments(patience_s: float | None) -> dict[str, Any]:
     """What asyncpg is told; a statement that takes longer than `patience_s` is given up on both sides."""
     settings = {"application_name": "placet", "jit": "off"}
     if patience_s is not None:
-        milliseconds = str(int(patience_s * 1000))
-        # A process that stops in the middle of a transaction must not hold its rows.
-        settings |= {"statement_timeout": milliseconds, "idle_in_transaction_session_timeout": milliseconds}
-    return {"timeout": PATIENCE_S, "command_timeout": patience_s, "server_settings": settings}
+        milliseconds = int(patience_s * 1000)
+        settings["statement_timeout"] = str(milliseconds)
+        # A process that was stopped in the middle of a transaction must not hold its rows for ever.
+        settings["idle_in_transaction_session_timeout"] = str(2 * milliseconds)
+    return {"timeout": patience_s or CONNECT_S, "command_timeout": patience_s, "server_settings": settings}
 
 
 class AsyncpgLine:
@@ -60,12 +61,13 @@ class AsyncpgLine:
 
 
 class PostgresTransactions:
-    """A pool of connections; who waits for one longer than 5 s is told Unavailable, first come, first served."""
+    """A pool of connections; first come, first served; who waits too long for one is told Unavailable."""
 
-    def __init__(self, url: sa.URL) -> None:
+    def __init__(self, url: sa.URL, patience_s: float) -> None:
+        self._patience_s = patience_s
         self._engine = create_async_engine(
             url,
-            connect_args=connect_arguments(PATIENCE_S),
+            connect_args=connect_arguments(patience_s),
             hide_parameters=True,
             pool_size=CONNECTIONS,
             max_overflow=0,
@@ -90,7 +92,7 @@ class PostgresTransactions:
         # The pool serves whoever comes by when a connection is put back, and lets others starve; a semaphore is fair.
         if self._turns.locked():
             try:
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(self._patience_s):
                     await self._turns.acquire()
             except TimeoutError:
                 raise Unavailable("the database is busy: no connection became free in time") from None

@@ -19,10 +19,8 @@ from core.ports import Unavailable
 
 T = TypeVar("T")
 
-PATIENCE_S = 5.0
 
-
-def sqlite_engine(url: sa.URL, *, patience_s: float = PATIENCE_S, reads_only: bool = False) -> sa.Engine:
+def sqlite_engine(url: sa.URL, patience_s: float, *, reads_only: bool = False) -> sa.Engine:
     """An engine whose connections begin no transaction by themselves and wait `patience_s` for a lock."""
     engine = sa.create_engine(
         url,
@@ -68,13 +66,14 @@ class SqliteLine:
 class _Thread:
     """One thread and one connection, that runs transactions one after the other."""
 
-    def __init__(self, engine: sa.Engine, begin: str, name: str) -> None:
+    def __init__(self, engine: sa.Engine, begin: str, name: str, patience_s: float) -> None:
         self._engine = engine
+        self._patience_s = patience_s
         self._begin = begin
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[Ledger], T]) -> T:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self._patience_s
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, work, deadline)
 
     async def close(self) -> None:
@@ -105,11 +104,12 @@ class _Thread:
 
 
 class SqliteTransactions:
-    """A file in WAL mode; more processes may share it, and wait for one another for at most 5 s."""
+    """A file in WAL mode; more processes may share it, and wait for one another a while."""
 
-    def __init__(self, url: sa.URL) -> None:
-        self._writer = _Thread(sqlite_engine(url), "BEGIN IMMEDIATE", "placet-writes")
-        self._reader = _Thread(sqlite_engine(url, reads_only=True), "BEGIN", "placet-reads")
+    def __init__(self, url: sa.URL, patience_s: float) -> None:
+        writing, reading = sqlite_engine(url, patience_s), sqlite_engine(url, patience_s, reads_only=True)
+        self._writer = _Thread(writing, "BEGIN IMMEDIATE", "placet-writes", patience_s)
+        self._reader = _Thread(reading, "BEGIN", "placet-reads", patience_s)
 
     async def write(self, work: Callable[[Ledger], T]) -> T:
         return await self._writer.run(work)

@@ -67,11 +67,17 @@ def _number(name: str, default: int | None = None) -> sa.Column[int]:
 
 
 def _flag(name: str) -> sa.Column[bool]:
-    return sa.Column(name, sa.Boolean(), nullable=False, server_default=sa.false())
+    kind = sa.Boolean().with_variant(sa.Integer(), "sqlite")
+    return sa.Column(name, kind, nullable=False, server_default=sa.false())
 
 
 def _moment(name: str, *, nullable: bool = False) -> sa.Column[datetime]:
     return sa.Column(name, Moment(), nullable=nullable)
+
+
+def _table(name: str, *columns: sa.Column[Any] | sa.Constraint, **options: Any) -> sa.Table:
+    # Without STRICT, SQLite puts any text into a column of numbers.
+    return sa.Table(name, metadata, *columns, sqlite_strict=True, **options)
 
 
 def _one_of(column: str, values: Iterable[StrEnum | str]) -> sa.CheckConstraint:
@@ -81,9 +87,8 @@ def _one_of(column: str, values: Iterable[StrEnum | str]) -> sa.CheckConstraint:
 
 # The columns of approvals and messages stand in the order of the fields of Approval and Posted, so that a row is read
 # by position; adapters/ledger.py refuses to be imported when they differ.
-approvals = sa.Table(
+approvals = _table(
     "approvals",
-    metadata,
     _text("id", primary_key=True),
     _text("agent"),
     _text("tool"),
@@ -183,9 +188,8 @@ _index(
     unique=True,
 )
 
-votes = sa.Table(
+votes = _table(
     "votes",
-    metadata,
     _text("approval_id", sa.ForeignKey("approvals.id"), primary_key=True),
     _text("person", primary_key=True),
     sa.Column("content_revision", sa.Integer(), primary_key=True, autoincrement=False),
@@ -196,9 +200,8 @@ votes = sa.Table(
 
 # No foreign keys: what happened stays on record whatever becomes of the rows it speaks of. The migration adds the
 # triggers that refuse UPDATE and DELETE.
-audit = sa.Table(
+audit = _table(
     "audit",
-    metadata,
     sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
     _text("approval_id"),
     _moment("at"),
@@ -214,12 +217,11 @@ audit = sa.Table(
 _index("ix_audit_approval_id", audit.c.approval_id)
 _index("ix_audit_shown_id", audit.c.shown_id, where="shown_id IS NOT NULL")
 
-shown = sa.Table("shown", metadata, _text("id", primary_key=True), _text("text"), _moment("at"))
+shown = _table("shown", _text("id", primary_key=True), _text("text"), _moment("at"))
 _index("ix_shown_at", shown.c.at)
 
-messages = sa.Table(
+messages = _table(
     "messages",
-    metadata,
     _text("id", primary_key=True),
     _text("approval_id", sa.ForeignKey("approvals.id")),
     _text("destination"),
@@ -247,9 +249,8 @@ _index("ix_messages_place", messages.c.platform, messages.c.account, messages.c.
 _index("ix_messages_cards", messages.c.approval_id, messages.c.shown_revision, where=IS_CARD)
 _index("ix_messages_shown_id", messages.c.shown_id, where="shown_id IS NOT NULL")
 
-moves = sa.Table(
+moves = _table(
     "moves",
-    metadata,
     _text("platform", primary_key=True),
     _text("account", primary_key=True),
     _text("chat", primary_key=True),
@@ -258,11 +259,10 @@ moves = sa.Table(
 
 # The directory. `identities`, `members`, `mode`, `runs` and `document` are JSON text as the directory file has it (null
 # where it says nothing), so that the applied directory can be given back; the tables beside them are what is asked.
-people = sa.Table("people", metadata, _text("id", primary_key=True), _text("name"), _maybe("identities"))
+people = _table("people", _text("id", primary_key=True), _text("name"), _maybe("identities"))
 
-identities = sa.Table(
+identities = _table(
     "identities",
-    metadata,
     _text("platform", primary_key=True),
     _text("tenant", primary_key=True),
     _text("id", primary_key=True),
@@ -273,19 +273,17 @@ identities = sa.Table(
 )
 _index("ix_identities_person", identities.c.person)
 
-roles = sa.Table("roles", metadata, _text("id", primary_key=True), _text("permissions"), _maybe("members"))
+roles = _table("roles", _text("id", primary_key=True), _text("permissions"), _maybe("members"))
 
-memberships = sa.Table(
+memberships = _table(
     "memberships",
-    metadata,
     _text("person", sa.ForeignKey("people.id", ondelete="CASCADE"), primary_key=True),
     _text("role", sa.ForeignKey("roles.id", ondelete="CASCADE"), primary_key=True),
 )
 _index("ix_memberships_role", memberships.c.role)
 
-agents = sa.Table(
+agents = _table(
     "agents",
-    metadata,
     _text("id", primary_key=True),
     _text("owner", sa.ForeignKey("people.id")),
     _maybe("mode"),
@@ -294,16 +292,14 @@ agents = sa.Table(
 )
 _index("ix_agents_owner", agents.c.owner)
 
-routes = sa.Table(
+routes = _table(
     "routes",
-    metadata,
     sa.Column("position", sa.Integer(), primary_key=True, autoincrement=False),
     _text("document"),
 )
 
-rules = sa.Table(
+rules = _table(
     "rules",
-    metadata,
     _text("id", primary_key=True),
     _text("agent", sa.ForeignKey("agents.id", ondelete="CASCADE")),
     _text("tool"),
@@ -321,9 +317,8 @@ rules = sa.Table(
     sa.UniqueConstraint("agent", "tool", "operation", "scope_kind", "scope_value"),
 )
 
-pairings = sa.Table(
+pairings = _table(
     "pairings",
-    metadata,
     _text("code_hash", primary_key=True),
     _text("person", sa.ForeignKey("people.id", ondelete="CASCADE")),
     _text("issued_by"),
@@ -332,9 +327,8 @@ pairings = sa.Table(
 )
 _index("ix_pairings_person", pairings.c.person)
 
-tokens = sa.Table(
+tokens = _table(
     "tokens",
-    metadata,
     _text("id", primary_key=True),
     _text("token_hash"),
     _text("kind"),
@@ -345,7 +339,7 @@ tokens = sa.Table(
 )
 _index("ix_tokens_subject", tokens.c.kind, tokens.c.subject)
 
-leases = sa.Table("leases", metadata, _text("name", primary_key=True), _text("holder"), _moment("until"))
+leases = _table("leases", _text("name", primary_key=True), _text("holder"), _moment("until"))
 
 # Random keys that belong to this database, such as the one behind the short hashes of hidden values.
-keys = sa.Table("keys", metadata, _text("name", primary_key=True), _text("secret"))
+keys = _table("keys", _text("name", primary_key=True), _text("secret"))

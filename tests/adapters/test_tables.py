@@ -47,8 +47,11 @@ def described(connection: sa.Connection) -> dict[str, Any]:
             return {key: plain(value) for key, value in thing.items()}
         return str(thing) if isinstance(thing, sa.types.TypeEngine | sa.TextClause) else thing
 
+    sqlite = connection.dialect.name == "sqlite"
+    strict = {row.name: row.strict for row in connection.execute(sa.text("PRAGMA table_list"))} if sqlite else {}
     return {
         table: {
+            "strict": strict.get(table),
             "columns": by_name(inspector.get_columns(table)),
             "primary key": inspector.get_pk_constraint(table),
             "foreign keys": by_name(inspector.get_foreign_keys(table)),

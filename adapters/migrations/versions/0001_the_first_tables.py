@@ -14,6 +14,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+FLAG = sa.Boolean().with_variant(sa.Integer(), "sqlite")
 MOMENT = sa.Text().with_variant(sa.DateTime(timezone=True), "postgresql")
 
 # The audit is append-only, whoever writes to it.
@@ -74,7 +75,7 @@ def upgrade() -> None:
         sa.Column("decided_via", sa.Text(), nullable=True),
         sa.Column("decision_key", sa.Text(), nullable=True),
         sa.Column("note", sa.Text(), nullable=True),
-        sa.Column("by_message", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("by_message", FLAG, server_default=sa.false(), nullable=False),
         sa.Column("claim_token", sa.Text(), nullable=True),
         sa.Column("claimed_by", sa.Text(), nullable=True),
         sa.Column("claimed_at", MOMENT, nullable=True),
@@ -101,6 +102,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_approvals")),
         sa.UniqueConstraint("asked_by", "idempotency_key", name=op.f("uq_approvals_asked_by_idempotency_key")),
         sa.UniqueConstraint("workflow_id", "first_run_id", name=op.f("uq_approvals_workflow_id_first_run_id")),
+        sqlite_strict=True,
     )
     op.create_index("ix_approvals_agent", "approvals", ["agent", "created_at"], unique=False)
     op.create_index("ix_approvals_created_at", "approvals", ["created_at"], unique=False)
@@ -183,6 +185,7 @@ def upgrade() -> None:
         sa.Column("shown_id", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_audit")),
         sqlite_autoincrement=True,
+        sqlite_strict=True,
     )
     op.create_index("ix_audit_approval_id", "audit", ["approval_id"], unique=False)
     op.create_index(
@@ -198,6 +201,7 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("secret", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_keys")),
+        sqlite_strict=True,
     )
     op.create_table(
         "leases",
@@ -205,6 +209,7 @@ def upgrade() -> None:
         sa.Column("holder", sa.Text(), nullable=False),
         sa.Column("until", MOMENT, nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_leases")),
+        sqlite_strict=True,
     )
     op.create_table(
         "moves",
@@ -213,6 +218,7 @@ def upgrade() -> None:
         sa.Column("chat", sa.Text(), nullable=False),
         sa.Column("moved_to", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("platform", "account", "chat", name=op.f("pk_moves")),
+        sqlite_strict=True,
     )
     op.create_table(
         "people",
@@ -220,6 +226,7 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("identities", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_people")),
+        sqlite_strict=True,
     )
     op.create_table(
         "roles",
@@ -227,12 +234,14 @@ def upgrade() -> None:
         sa.Column("permissions", sa.Text(), nullable=False),
         sa.Column("members", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_roles")),
+        sqlite_strict=True,
     )
     op.create_table(
         "routes",
         sa.Column("position", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("document", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("position", name=op.f("pk_routes")),
+        sqlite_strict=True,
     )
     op.create_table(
         "shown",
@@ -240,6 +249,7 @@ def upgrade() -> None:
         sa.Column("text", sa.Text(), nullable=False),
         sa.Column("at", MOMENT, nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_shown")),
+        sqlite_strict=True,
     )
     op.create_index("ix_shown_at", "shown", ["at"], unique=False)
     op.create_table(
@@ -252,6 +262,7 @@ def upgrade() -> None:
         sa.CheckConstraint("kind IN ('agent', 'person')", name=op.f("ck_tokens_kind")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
         sa.UniqueConstraint("token_hash", name=op.f("uq_tokens_token_hash")),
+        sqlite_strict=True,
     )
     op.create_index("ix_tokens_subject", "tokens", ["kind", "subject"], unique=False)
     op.create_table(
@@ -263,6 +274,7 @@ def upgrade() -> None:
         sa.CheckConstraint("mode IN ('outside', 'everything', 'money_only')", name=op.f("ck_agents_mode")),
         sa.ForeignKeyConstraint(["owner"], ["people.id"], name=op.f("fk_agents_owner")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_agents")),
+        sqlite_strict=True,
     )
     op.create_index("ix_agents_owner", "agents", ["owner"], unique=False)
     op.create_table(
@@ -276,6 +288,7 @@ def upgrade() -> None:
         sa.CheckConstraint("source IN ('file', 'chat')", name=op.f("ck_identities_source")),
         sa.ForeignKeyConstraint(["person"], ["people.id"], name=op.f("fk_identities_person"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("platform", "tenant", "id", name=op.f("pk_identities")),
+        sqlite_strict=True,
     )
     op.create_index("ix_identities_person", "identities", ["person"], unique=False)
     op.create_table(
@@ -285,6 +298,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["person"], ["people.id"], name=op.f("fk_memberships_person"), ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["role"], ["roles.id"], name=op.f("fk_memberships_role"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("person", "role", name=op.f("pk_memberships")),
+        sqlite_strict=True,
     )
     op.create_index("ix_memberships_role", "memberships", ["role"], unique=False)
     op.create_table(
@@ -314,6 +328,7 @@ def upgrade() -> None:
             "approval_id", "destination", "kind", "person", name=op.f("uq_messages_approval_id_destination_kind_person")
         ),
         sa.UniqueConstraint("token", name=op.f("uq_messages_token")),
+        sqlite_strict=True,
     )
     op.create_index(
         "ix_messages_cards",
@@ -341,6 +356,7 @@ def upgrade() -> None:
         sa.Column("used_at", MOMENT, nullable=True),
         sa.ForeignKeyConstraint(["person"], ["people.id"], name=op.f("fk_pairings_person"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("code_hash", name=op.f("pk_pairings")),
+        sqlite_strict=True,
     )
     op.create_index("ix_pairings_person", "pairings", ["person"], unique=False)
     op.create_table(
@@ -353,6 +369,7 @@ def upgrade() -> None:
         sa.CheckConstraint("verdict IN ('allow', 'decline')", name=op.f("ck_votes_verdict")),
         sa.ForeignKeyConstraint(["approval_id"], ["approvals.id"], name=op.f("fk_votes_approval_id")),
         sa.PrimaryKeyConstraint("approval_id", "person", "content_revision", name=op.f("pk_votes")),
+        sqlite_strict=True,
     )
     op.create_table(
         "rules",
@@ -381,6 +398,7 @@ def upgrade() -> None:
             "scope_value",
             name=op.f("uq_rules_agent_tool_operation_scope_kind_scope_value"),
         ),
+        sqlite_strict=True,
     )
     dialect = op.get_bind().dialect.name
     for statement in SQLITE_TRIGGERS if dialect == "sqlite" else POSTGRESQL_TRIGGERS:
