@@ -153,6 +153,12 @@ async def test_broken_html_is_refused(bot: Bot, world: World, dana: Person, sour
     assert [message.text for message in world.chat(1001).messages] == ["/start"]
 
 
+async def test_only_telegrams_references_are_decoded(bot: Bot, world: World, dana: Person) -> None:
+    world.start(dana)
+    message = await bot.send_message(1001, "&lt;&gt;&quot;&#65;&#x42; &nbsp; &ltx &copy; a > b", parse_mode="HTML")
+    assert message.text == '<>"AB &nbsp; &ltx &copy; a > b'
+
+
 async def test_text_is_measured_in_utf16_units_after_parsing(bot: Bot, world: World, dana: Person) -> None:
     world.start(dana)
     longest = "<b>" + "x" * 4094 + "</b>&amp;&lt;"

@@ -26,7 +26,7 @@ _TAGS = {
     "blockquote": "blockquote",
     "tg-emoji": "custom_emoji",
 }
-_REFERENCE = re.compile(r"&(?:#(\d{1,8})|#[xX]([0-9a-fA-F]{1,8})|(lt|gt|amp|quot));?")
+_REFERENCE = re.compile(r"&(?:#(\d{1,8})|#[xX]([0-9a-fA-F]{1,8})|(lt|gt|amp|quot)(?![a-zA-Z]));?")
 _TAG_NAME = re.compile(r"[a-zA-Z0-9-]*")
 _ATTRIBUTE = re.compile(r"\s*([a-zA-Z0-9-]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([a-zA-Z0-9.-]+)))?")
 _ORDER = ("blockquote", "expandable_blockquote", "pre", "code", "text_link", "text_mention", "bold", "italic")
