@@ -18,7 +18,7 @@ def apply(
 ) -> None:
     """Put the directory that FILE declares in the place of the applied one; prints what changed."""
     from adapters.cli.api import path_of
-    from adapters.cli.rendering import print_json, print_lines
+    from adapters.cli.rendering import print_json, print_text
 
     try:
         text = file.read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def apply(
     if json:
         print_json({"changes": changed})
     else:
-        print_lines(changed or ["No changes."])
+        print_text("\n".join(changed) or "No changes.")
 
 
 def link(context: typer.Context, person: Annotated[str, typer.Argument(help="Who, as in the directory.")]) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from adapters.cli.api import Api
 
 SHORTEST = 8
+WHOLE = 36
+# As many as the API lists at once.
+LATEST = 500
 TARGET = re.compile(r"(?P<id>[0-9a-fA-F-]+)(@(?P<revision>[1-9][0-9]{0,9}))?")
 
 
@@ -31,7 +34,9 @@ class Shown(StrEnum):
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Target = Annotated[str, typer.Argument(metavar="ID", help="The approval's id, or its first 8 or more characters.")]
+Target = Annotated[
+    str, typer.Argument(metavar="ID", help="The approval's id, or its last (or first) 8 or more characters.")
+]
 
 
 def approvals(
@@ -48,6 +53,8 @@ def approvals(
         print_json(rows)
     elif rows:
         print_approvals(rows, datetime.now(UTC))
+        if len(rows) == LATEST:
+            typer.echo(f"These are the latest {LATEST}; there may be more.", err=True)
     else:
         of_agent = f" of {agent}" if agent else ""
         typer.echo(f"Nothing{of_agent} is waiting for an answer." if status is Shown.PENDING
@@ -56,13 +63,14 @@ def approvals(
 
 def show(context: typer.Context, target: Target, json: AsJson = False) -> None:
     """Show one approval: its card, where it stands, and what became of it."""
-    from adapters.cli.rendering import card_lines, print_json, print_lines
+    from adapters.cli.rendering import print_card, print_json
 
-    row = found(api_of(context), split(target)[0])
+    identifier, _ = split(target)
+    row = found(api_of(context), identifier)
     if json:
         print_json(row)
     else:
-        print_lines(card_lines(row, datetime.now(UTC)))
+        print_card(row)
 
 
 def approve(
@@ -72,7 +80,7 @@ def approve(
     ],
 ) -> None:
     """Allow a call. Shows its card and asks, unless the content revision that was read is given."""
-    from adapters.cli.rendering import card_lines, print_lines
+    from adapters.cli.rendering import print_card
 
     identifier, revision = split(target)
     if revision is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -81,10 +89,9 @@ def approve(
     api = person_of(context)
     row = found(api, identifier)
     if revision is None:
-        now = datetime.now(UTC)
-        print_lines(card_lines(row, now))
+        print_card(row)
         if row["status"] != "pending":
-            raise typer.Exit(1)
+            fail(f"nothing to decide: it is {row['status']}")
         if not typer.confirm("Allow this?", default=False):
             fail("nothing was decided")
     decide(api, row, {"verdict": "allow", "content_revision": revision or row["content_revision"]})
@@ -108,11 +115,11 @@ def decline(
 
 def decide(api: Api, row: dict[str, Any], body: dict[str, Any]) -> None:
     from adapters.cli.api import path_of
-    from adapters.cli.rendering import print_lines, tool_of
+    from adapters.cli.rendering import print_text, tool_of
 
     api.post(path_of("approvals", row["id"], "decision"), body)
     done = "Allowed" if body["verdict"] == "allow" else "Declined"
-    print_lines([f"{done}: {tool_of(row)} for {row['agent']}."])
+    print_text(f"{done}: {tool_of(row)} for {row['agent']}.")
 
 
 def person_of(context: typer.Context) -> Api:
@@ -139,23 +146,29 @@ def listed(api: Api, status: Shown, agent: str | None) -> list[dict[str, Any]]:
     from adapters.cli.api import path_of
 
     wanted = None if status is Shown.ALL else status.value
-    rows: list[dict[str, Any]] = api.get(path_of("approvals"), status=wanted, agent=agent)["approvals"]
+    rows: list[dict[str, Any]] = api.get(path_of("approvals"), status=wanted, agent=agent, limit=str(LATEST))[
+        "approvals"
+    ]
     return rows
 
 
+def matches(identifier: str, part: str) -> bool:
+    return identifier.endswith(part) or identifier.startswith(part)
+
+
 def found(api: Api, identifier: str) -> dict[str, Any]:
-    """The approval of an id, or of the beginning of one: of those that wait, else of the latest."""
+    """The approval of an id, or of the end or beginning of one: of those that wait, else of the latest."""
     from adapters.cli.api import path_of
 
-    if len(identifier) < 36:
+    if len(identifier) < WHOLE:
         for status in (Shown.PENDING, Shown.ALL):
-            ids = [row["id"] for row in listed(api, status, None) if row["id"].startswith(identifier)]
+            ids = [row["id"] for row in listed(api, status, None) if matches(row["id"], identifier)]
             if len(ids) > 1:
-                fail(f"{len(ids)} approvals begin with {identifier}: give more of the id")
+                fail(f"{identifier} names {len(ids)} approvals: give more of the id")
             if ids:
                 identifier = ids[0]
                 break
         else:
-            fail(f"no approval that waits, and none of the latest, begins with {identifier}: give the whole id")
+            fail(f"{identifier} names no approval that waits, and none of the latest {LATEST}: give the whole id")
     row: dict[str, Any] = api.get(path_of("approvals", identifier))
     return row

@@ -27,8 +27,13 @@ class Outside:
 
 def fail(problem: str, code: int = 1) -> NoReturn:
     """End the command with one line on stderr: exit code 1 for refused or failed, 2 for wrong usage."""
-    typer.echo(f"placet: {' '.join(problem.split())}", err=True)
+    typer.echo(f"placet: {seen(' '.join(problem.split()))}", err=True)
     raise typer.Exit(code)
+
+
+def seen(text: str) -> str:
+    """Text that came from elsewhere: a character that a terminal would obey or hide is shown as an escape."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 def outside_of(context: typer.Context) -> Outside:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from core.visible import visible
+from adapters.cli.context import seen
+from core.approvals import Attachment, Card, Line, Tone
+from core.cards import short_id, text_of
 
-SHORT_ID = 13
 PIPE_WIDTH = 1000
 
 
@@ -22,10 +23,8 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Text that came from elsewhere: whatever cannot be seen in it is shown as an escape."""
-    for line in lines:
-        sys.stdout.write(visible(line) + "\n")
+def print_text(text: str) -> None:
+    sys.stdout.write(seen(text) + "\n")
 
 
 def print_approvals(rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
@@ -36,17 +35,15 @@ def print_approvals(rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
     for row, identifier in zip(rows, short, strict=True):
         cells = (identifier, short_time(now, row["created_at"]), row["agent"], tool_of(row), row["effect"],
                  status_of(row), expires_in(now, row))  # fmt: skip
-        table.add_row(*(Text(visible(cell, lines=False)) for cell in cells))
+        table.add_row(*(Text(seen(cell)) for cell in cells))
     # Into a pipe every row stays one line, however long.
     Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(table)
 
 
 def short_ids(ids: Sequence[str]) -> list[str]:
-    """The beginnings of the ids, long enough to tell these apart."""
-    length = SHORT_ID
-    while length < 36 and len({identifier[:length] for identifier in ids}) < len(ids):
-        length += 1
-    return [identifier[:length] for identifier in ids]
+    """The ids as the cards show them, or whole where that does not tell these apart."""
+    short = [short_id(identifier) for identifier in ids]
+    return short if len(set(short)) == len(ids) else list(ids)
 
 
 def tool_of(row: Mapping[str, Any]) -> str:
@@ -80,34 +77,31 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def card_lines(row: Mapping[str, Any], now: datetime) -> list[str]:
-    """The card as text: what is asked, whose word it is, until when, and what became of it."""
+def print_card(row: Mapping[str, Any]) -> None:
+    """Everything that the card shows, as the audit keeps it, the files that belong to it, and where it stands."""
+    card = card_in(row)
+    print_text(text_of(card))
+    for file in card.attachments:
+        print_text(f"\n--- {file.name}\n{file.text}\n---")
+    print_text("")
+    print_text(f"id: {row['id']}\ncontent revision: {row['content_revision']}\nagent: {row['agent']}\n"
+               f"tool: {tool_of(row)}\nstatus: {status_of(row)}")  # fmt: skip
+    if row["waiting_for"]:
+        print_text(f"waiting for: {', '.join(row['waiting_for'])}")
+    for name in ("undeliverable_reason", "error"):
+        if row[name]:
+            print_text(f"{name.partition('_')[0]}: {row[name]}")
+
+
+def card_in(row: Mapping[str, Any]) -> Card:
+    """The card of an approval as the API gives it; buttons are for chats."""
     card = row["card"]
-    lines = [f"{card['title']}  [{row['effect']}]", ""]
-    width = max((len(line[0]) for line in card["lines"]), default=0)
-    for label, value, *_ in card["lines"]:
-        lines.extend(_labelled(label, value, width))
-    if card["claim"]:
-        lines += ["", *_labelled("The agent says", card["claim"], 0)]
-    lines += ["", f"agent {row['agent']}, tool {tool_of(row)}, {row['digest']}", f"id {row['id']}", told(row, now)]
-    if row["undeliverable"]:
-        lines.append(f"undeliverable: {row['undeliverable_reason'] or 'no card of it can be seen by anybody'}")
-    return lines
-
-
-def _labelled(label: str, value: str, width: int) -> list[str]:
-    first, *rest = value.split("\n")
-    return [f"{label}:{' ' * (width - len(label) + 1 if width else 1)}{first}", *(f"    {line}" for line in rest)]
-
-
-def told(row: Mapping[str, Any], now: datetime) -> str:
-    """Where an approval stands, in one line."""
-    if row["status"] == "pending":
-        waiting = ", ".join(row["waiting_for"]) or "nobody"
-        return f"waiting for {waiting}, expires {expires_in(now, row)}, content revision {row['content_revision']}"
-    decision = row["decision"]
-    if not decision:
-        return f"{status_of(row)} {row['text'] or ''}".strip()
-    note = f", note: {decision['note']}" if decision["note"] else ""
-    when = moment(decision["at"]).strftime("%Y-%m-%d %H:%M UTC")
-    return f"{status_of(row)} by {decision['by']} through {decision['via']} at {when}{note}"
+    return Card(
+        title=card["title"], pill=card["pill"], body=card["body"], claim=card["claim"], status=card["status"],
+        lines=tuple(
+            Line(label, value, claim=number in card["claimed"]) for number, (label, value) in enumerate(card["lines"])
+        ),
+        tone=Tone(card["tone"]), buttons=(), expiry=card["expiry"], digest=card["digest"],
+        attachments=tuple(Attachment(file["name"], file["text"] or "") for file in card["attachments"]),
+        content_revision=card["content_revision"], revision=row["revision"],
+    )  # fmt: skip

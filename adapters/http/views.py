@@ -49,6 +49,13 @@ class DecisionView(View):
     by_message: bool = Field(description="Whether the note was a message sent instead of a decision.")
 
 
+class FileView(View):
+    """A file that belongs to a card: what does not fit on it, redacted the same way."""
+
+    name: str
+    text: str | None = Field(description="The whole text; null in a list.")
+
+
 class CardView(View):
     """What a person is shown, redacted; plain text."""
 
@@ -62,7 +69,7 @@ class CardView(View):
     tone: Tone
     expiry: str
     digest: str
-    attachments: list[str] = Field(description="The files that hold what does not fit on a card.")
+    attachments: list[FileView] = Field(description="What does not fit on a card; to be read before allowing.")
     content_revision: int
 
 
@@ -119,14 +126,14 @@ class Page:
     names: Mapping[str, str]
 
     def one(self, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-        return Response(self._json()[0], status, headers, "application/json")
+        return Response(self._json(whole=True)[0], status, headers, "application/json")
 
     def many(self) -> Response:
-        return Response('{"approvals":[' + ",".join(self._json()) + "]}", media_type="application/json")
+        return Response('{"approvals":[' + ",".join(self._json(whole=False)) + "]}", media_type="application/json")
 
-    def _json(self) -> list[str]:
+    def _json(self, *, whole: bool) -> list[str]:
         return [
-            shown_to(self.caller, approval, view_of(approval, card, self.names))
+            shown_to(self.caller, approval, view_of(approval, card, self.names, whole=whole))
             for approval, card in zip(self.approvals, self.cards, strict=True)
         ]
 
@@ -155,7 +162,8 @@ def with_arguments(document: str, arguments: str) -> str:
     return f'{document[:-1]},"arguments":{arguments}}}'
 
 
-def view_of(approval: Approval, card: Card, names: Mapping[str, str]) -> ApprovalView:
+def view_of(approval: Approval, card: Card, names: Mapping[str, str], *, whole: bool) -> ApprovalView:
+    files = [{"name": file.name, "text": file.text if whole else None} for file in card.attachments]
     return ApprovalView(
         id=approval.id, agent=approval.agent, tool=approval.tool, operation=approval.operation,
         effect=approval.effect, runtime=approval.runtime, status=approval.status, outcome=approval.outcome,
@@ -165,7 +173,7 @@ def view_of(approval: Approval, card: Card, names: Mapping[str, str]) -> Approva
         undeliverable=approval.undeliverable is not None,
         undeliverable_reason=approval.undeliverable,
         decision=decision_of(approval), text=sentence_for(approval, names), error=approval.outcome_note,
-        digest=approval.digest, card=CardView.model_validate(card_json(card)),
+        digest=approval.digest, card=CardView.model_validate(card_json(card) | {"attachments": files}),
     )  # fmt: skip
 
 

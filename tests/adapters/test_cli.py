@@ -1,0 +1,426 @@
+"""The command line: against a real served API, and as a real process where the process matters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from adapters.cli import app
+from adapters.settings import admin_token, read_settings
+from core.approvals import Status
+from tests.adapters.api import ADMIN, DIRECTORY, Api, an_api, served
+
+NEEDS_PERSON = (
+    "placet: the admin token cannot answer an approval: make a person's token with `placet token PERSON` and set "
+    "PLACET_TOKEN\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting but the test's own, and an empty data folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.upper().startswith("PLACET_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PLACET_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def line(self) -> str:
+        """The one line on stderr of a command that was refused."""
+        assert self.out == ""
+        assert self.err.count("\n") == 1
+        assert self.err.startswith("placet: ")
+        return self.err.removeprefix("placet: ").rstrip("\n")
+
+
+async def placet(*arguments: str, **env: str) -> Ended:
+    """Run a command line in this process."""
+    result = await asyncio.to_thread(CliRunner().invoke, app, list(arguments), env=env, prog_name="placet")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Ended(result.exit_code, result.stdout, result.stderr)
+
+
+async def process(*arguments: str, **env: str) -> Ended:
+    """Run a command line as a process of its own."""
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    started = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "adapters", *arguments), stdin=nothing, stdout=pipe, stderr=pipe,
+        env={**os.environ, **env},
+    )  # fmt: skip
+    out, err = await started.communicate()
+    assert started.returncode is not None
+    return Ended(started.returncode, out.decode(), err.decode())
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A served API, and the command line with somebody's token."""
+
+    api: Api
+    url: str
+
+    def env(self, who: str) -> dict[str, str]:
+        return {"PLACET_URL": self.url, "PLACET_TOKEN": self.api.tokens[who]}
+
+    async def run(self, who: str, *arguments: str) -> Ended:
+        return await placet(*arguments, **self.env(who))
+
+    async def status(self, row: dict[str, Any]) -> Status:
+        approval = await self.api.approvals.get(row["id"])
+        assert approval is not None
+        return approval.status
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Served]:
+    async with an_api(tmp_path) as api, served(api) as url:
+        api.tokens["nobody"] = "placet_a-token-of-nobody"
+        yield Served(api, url)
+
+
+# Usage
+
+
+async def test_help_names_every_command() -> None:
+    told = await process("--help")
+    assert told.code == 0
+    commands = "demo, serve, apply, doctor, approvals, show, approve, decline, link, token, migrate"
+    assert [name for name in commands.split(", ") if f"\n  {name} " not in told.out] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",), ("show",), ("approvals", "--status", "maybe"), ("serve", "--only", "cook"),
+        ("show", "zz"), ("show", "1234567"), ("approve", "01234567@0"), ("approve", "01234567@x"),
+        ("demo", "--port", "70000"), ("decline", "01234567", "a", "b"),
+    ],
+)  # fmt: skip
+async def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
+    ended = await placet(*arguments)
+    assert ended.code == 2
+    assert ended.err
+    assert ended.out == ""
+
+
+async def test_a_bad_setting_is_one_line() -> None:
+    ended = await process("approvals", PLACET_HTTP_BIND="planted")
+    assert ended.code == 1
+    assert ended.line == "PLACET_HTTP_BIND: must be host:port, such as 127.0.0.1:7233"
+
+
+async def test_parts_of_placet_need_a_database_that_they_share() -> None:
+    ended = await placet("serve", "--only", "api")
+    assert ended.code == 1
+    assert "PLACET_DATABASE_URL" in ended.line
+
+
+async def test_nothing_at_the_address_is_one_line_with_the_fix() -> None:
+    ended = await placet("approvals", PLACET_URL="http://127.0.0.1:9", PLACET_TOKEN="placet_some-token")
+    assert ended.code == 1
+    assert ended.line == (
+        "Placet cannot be reached at http://127.0.0.1:9: start it with `placet serve`, or set PLACET_URL"
+    )
+
+
+async def test_without_a_token_the_fix_is_told(tmp_path: Path) -> None:
+    ended = await placet("approvals")
+    assert ended.code == 1
+    assert f"no token: set PLACET_TOKEN (there is no readable {tmp_path / 'data' / 'admin-token'}" in ended.line
+
+
+async def test_something_else_at_the_address_is_told() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as stranger:
+        url = f"http://127.0.0.1:{stranger.sockets[0].getsockname()[1]}"
+        ended = await placet("approvals", PLACET_URL=url, PLACET_TOKEN="placet_some-token")
+    assert ended.code == 1
+    assert ended.line == f"what answers at {url} is not Placet: set PLACET_URL to where Placet listens"
+
+
+# Reading
+
+
+async def test_nothing_waits(server: Served) -> None:
+    ended = await server.run("admin", "approvals")
+    assert (ended.code, ended.out) == (0, "Nothing is waiting for an answer.\n")
+    ended = await server.run("admin", "approvals", "--status", "declined", "--agent", "billing")
+    assert (ended.code, ended.out) == (0, "There are no declined approvals of billing.\n")
+    assert json.loads((await server.run("admin", "approvals", "--json")).out) == []
+
+
+async def test_what_waits_is_listed(server: Served) -> None:
+    first, second = await server.api.ask(), await server.api.ask("support", agent="support", tool="mail", operation="")
+    listed = await server.run("admin", "approvals")
+    assert listed.code == 0
+    header, *rows = listed.out.splitlines()
+    assert header.split() == ["ID", "AGE", "AGENT", "TOOL", "EFFECT", "STATUS", "EXPIRES"]
+    assert rows[0].split() == [second["id"][-8:], "0s", "support", "mail", "send", "pending", "in", "6d"]
+    assert rows[1].split()[0] == first["id"][-8:]
+    assert len(rows) == 2
+    only = json.loads((await server.run("admin", "approvals", "--agent", "billing", "--json")).out)
+    assert [row["id"] for row in only] == [first["id"]]
+
+
+async def test_an_undeliverable_approval_is_marked(server: Served) -> None:
+    row = await server.api.ask()
+    await server.api.approvals.mark_undeliverable(row["id"], "the chat is gone")
+    assert "pending, undeliverable" in (await server.run("admin", "approvals")).out
+    assert "\nundeliverable: the chat is gone\n" in (await server.run("admin", "show", row["id"])).out
+
+
+async def test_s7_an_expired_row_is_not_offered(server: Served) -> None:
+    row = await server.api.ask()
+    server.api.clock.ahead = timedelta(days=8)
+    assert (await server.run("dana", "approvals")).out == "Nothing is waiting for an answer.\n"
+    ended = await server.run("dana", "approve", f"{row['id']}@1")
+    assert ended.code == 1
+    assert "expired" in ended.line.lower()
+    assert await server.status(row) is Status.EXPIRED
+
+
+async def test_a_card_is_shown_whole_with_what_does_not_fit(server: Served) -> None:
+    arguments = {"command": "echo \u202e\x1b[2J" + "x" * 5000 + "the-end", "charge": "[red]ch_1"}
+    row = await server.api.ask(arguments=arguments)
+    shown = await server.run("dana", "show", row["id"])
+    assert shown.code == 0
+    assert "Charge: [red]ch_1\n" in shown.out
+    assert "the-end" in shown.out
+    assert "The customer was charged twice." in shown.out
+    assert f"\nid: {row['id']}\ncontent revision: 1\n" in shown.out
+    assert "\\u202e" in shown.out
+    assert "\\\\u202e" not in shown.out
+    assert "\u202e" not in shown.out
+    assert "\x1b" not in shown.out
+
+
+async def test_an_id_may_be_cut_short_at_either_end(server: Served) -> None:
+    row = await server.api.ask()
+    for part in (row["id"][-8:], row["id"][:-1], row["id"].upper()):
+        assert json.loads((await server.run("dana", "show", part, "--json")).out)["id"] == row["id"]
+    ended = await server.run("dana", "show", "ffffffff-ff")
+    assert ended.code == 1
+    assert "names no approval" in ended.line
+
+
+async def test_an_id_that_names_two_is_refused(server: Served) -> None:
+    rows = [await server.api.ask(), await server.api.ask()]
+    # The first digits of an id are its time, to about a minute.
+    begin = {row["id"][:8] for row in rows}
+    assert len(begin) == 1
+    ended = await server.run("dana", "show", *begin)
+    assert ended.code == 1
+    assert ended.line == f"{begin.pop()} names 2 approvals: give more of the id"
+
+
+# Answering
+
+
+async def test_approve_at_the_revision_that_was_read(server: Served) -> None:
+    row = await server.api.ask()
+    ended = await server.run("dana", "approve", f"{row['id'][-8:]}@1")
+    assert (ended.code, ended.out, ended.err) == (0, "Allowed: stripe.refund create for billing.\n", "")
+    again = await server.run("dana", "show", row["id"], "--json")
+    decision = json.loads(again.out)["decision"]
+    assert (decision["verdict"], decision["by"], decision["via"]) == ("allow", "dana", "cli")
+    late = await server.run("dana", "decline", row["id"])
+    assert late.code == 1
+    assert "already" in late.line.lower()
+
+
+async def test_approve_at_another_revision_decides_nothing(server: Served) -> None:
+    row = await server.api.ask()
+    ended = await server.run("dana", "approve", f"{row['id']}@2")
+    assert ended.code == 1
+    assert ended.line
+    assert await server.status(row) is Status.PENDING
+
+
+async def test_decline_with_a_note(server: Served) -> None:
+    row = await server.api.ask()
+    ended = await server.run("dana", "decline", row["id"], "Wrong customer.")
+    assert (ended.code, ended.out) == (0, "Declined: stripe.refund create for billing.\n")
+    approval = await server.api.approvals.get(row["id"])
+    assert approval is not None
+    assert (approval.status, approval.note, approval.decided_via) == (Status.DECLINED, "Wrong customer.", "cli")
+
+
+@pytest.mark.parametrize("command", ["approve", "decline"])
+async def test_l2_who_may_not_answer_is_refused(server: Served, command: str) -> None:
+    row = await server.api.ask()
+    for who in ("ola", "kim", "billing"):
+        ended = await server.run(who, command, f"{row['id']}@1")
+        assert ended.code == 1
+        assert ended.line
+    assert await server.status(row) is Status.PENDING
+
+
+@pytest.mark.parametrize("command", ["approve", "decline"])
+async def test_l1_without_any_approver_nobody_answers(server: Served, tmp_path: Path, command: str) -> None:
+    row = await server.api.ask()
+    (tmp_path / "placet.yaml").write_text(
+        DIRECTORY.replace("[approvals:view, approvals:answer]", "[approvals:view]").partition("routes:")[0]
+    )
+    assert (await server.run("admin", "apply", "placet.yaml")).code == 0
+    unrouted = await server.api.ask()
+    for who in ("dana", "ola", "kim"):
+        for each in (row, unrouted):
+            ended = await server.run(who, command, f"{each['id']}@1")
+            assert ended.code == 1
+            assert ended.line
+    assert await server.status(row) is await server.status(unrouted) is Status.PENDING
+
+
+async def test_the_admin_token_answers_nothing_and_says_what_does(server: Served, tmp_path: Path) -> None:
+    row = await server.api.ask()
+    ended = await server.run("admin", "approve", f"{row['id']}@1")
+    assert (ended.code, ended.err) == (1, NEEDS_PERSON)
+    # With this machine's admin token it is said before any request.
+    admin_token(read_settings(data_dir=tmp_path / "data"))
+    for command in ("approve", "decline"):
+        ended = await placet(command, f"{row['id']}@1", PLACET_URL="http://127.0.0.1:9")
+        assert (ended.code, ended.err) == (1, NEEDS_PERSON)
+    assert await server.status(row) is Status.PENDING
+
+
+async def test_approve_without_a_terminal_wants_the_revision(server: Served) -> None:
+    row = await server.api.ask()
+    ended = await process("approve", row["id"], **server.env("dana"))
+    assert ended.code == 2
+    assert "placet approve ID@REVISION" in ended.line
+    assert await server.status(row) is Status.PENDING
+
+
+@pytest.mark.parametrize(("typed", "code", "status"), [("y\n", 0, Status.APPROVED), ("\n", 1, Status.PENDING),
+                                                       ("\x04", 1, Status.PENDING)])  # fmt: skip
+async def test_approve_on_a_terminal_shows_the_card_and_asks(
+    server: Served, typed: str, code: int, status: Status
+) -> None:
+    row = await server.api.ask()
+    master, slave = pty.openpty()
+    started = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "adapters", "approve", row["id"]), stdin=slave, stdout=slave, stderr=slave,
+        env={**os.environ, **server.env("dana")},
+    )  # fmt: skip
+    os.close(slave)
+    seen = b""
+    while b"Allow this?" not in seen:
+        seen += await asyncio.to_thread(os.read, master, 4096)
+    os.write(master, typed.encode())
+    assert await started.wait() == code
+    os.close(master)
+    assert b"Refund a duplicate charge" in seen
+    assert b"Charge: ch_1" in seen
+    assert await server.status(row) is status
+
+
+# The directory
+
+
+async def test_apply_prints_what_changed_and_then_nothing(server: Served, tmp_path: Path) -> None:
+    file = tmp_path / "placet.yaml"
+    file.write_text(DIRECTORY.replace("Ola Berg", "Ola B"))
+    ended = await server.run("admin", "apply", str(file))
+    assert (ended.code, ended.out) == (0, "~ person ola: name Ola Berg -> Ola B\n")
+    ended = await server.run("kim", "apply", str(file))
+    assert (ended.code, ended.out) == (0, "No changes.\n")
+    assert json.loads((await server.run("admin", "apply", str(file), "--json")).out) == {"changes": []}
+
+
+async def test_apply_refuses_with_the_file_and_the_line(server: Served, tmp_path: Path) -> None:
+    file = tmp_path / "placet.yaml"
+    file.write_text(DIRECTORY.replace("    at: [dm]", "    at: [slack:C0123]"))
+    ended = await server.run("admin", "apply", "placet.yaml")
+    assert ended.code == 1
+    line = file.read_text().splitlines().index("    at: [slack:C0123]") + 1
+    assert ended.line == f"placet.yaml:{line}: places on Slack are not built yet; use telegram or dm"
+    assert (await server.run("dana", "apply", "placet.yaml")).code == 1
+    assert "cannot be read" in (await server.run("admin", "apply", "nothing.yaml")).line
+
+
+async def test_link_prints_the_line_to_send(server: Served) -> None:
+    ended = await server.run("admin", "link", "ola")
+    assert ended.code == 0
+    assert ended.out.startswith("/start ")
+    assert len(ended.out.split()[1]) >= 22
+    assert "15 minutes" in ended.err
+    assert "no such person" in (await server.run("admin", "link", "zed")).line
+    assert (await server.run("dana", "link", "dana")).code == 1
+
+
+async def test_token_prints_a_token_that_works(server: Served) -> None:
+    ended = await server.run("admin", "token", "dana")
+    assert ended.code == 0
+    server.api.tokens["dana again"] = ended.out.strip()
+    row = await server.api.ask()
+    assert (await server.run("dana again", "approve", f"{row['id']}@1")).code == 0
+    assert "no agent and no person called zed" in (await server.run("admin", "token", "zed")).line
+    assert (await server.run("dana", "token", "dana")).code == 1
+
+
+async def test_a_name_that_is_both_must_be_told_apart(server: Served, tmp_path: Path) -> None:
+    (tmp_path / "placet.yaml").write_text(DIRECTORY.replace("  support: {owner: dana}", "  dana: {owner: dana}"))
+    assert (await server.run("admin", "apply", "placet.yaml")).code == 0
+    assert (await server.run("admin", "token", "dana")).line == (
+        "dana is both an agent and a person: write agent:dana or person:dana"
+    )
+    server.api.tokens["agent"] = (await server.run("admin", "token", "agent:dana")).out.strip()
+    row = await server.api.ask("agent", agent="dana")
+    assert (await server.run("agent", "approve", f"{row['id']}@1")).code == 1
+
+
+async def test_an_unknown_token_is_one_line(server: Served) -> None:
+    ended = await server.run("nobody", "approvals")
+    assert ended.code == 1
+    assert "not known" in ended.line
+    assert server.api.tokens["nobody"] not in ended.err
+
+
+async def test_this_machines_admin_token_is_the_default(server: Served) -> None:
+    ended = await process("approvals", PLACET_URL=server.url, PLACET_ADMIN_TOKEN=ADMIN)
+    assert (ended.code, ended.out, ended.err) == (0, "Nothing is waiting for an answer.\n", "")
+
+
+# Migrating
+
+
+async def test_migrate_says_what_it_did(tmp_path: Path) -> None:
+    first, second = await process("migrate"), await process("migrate")
+    assert first.code == second.code == 0
+    assert first.out.startswith("Migrated: 0001")
+    assert second.out == "Nothing to do: the database has this version's tables.\n"
+    assert (tmp_path / "data" / "placet.db").exists()
+
+
+async def test_migrate_without_a_database_is_one_line() -> None:
+    ended = await placet("migrate", PLACET_DATABASE_URL="postgresql://planted:planted@127.0.0.1:9/placet")
+    assert ended.code == 1
+    assert ended.line.startswith("PLACET_DATABASE_URL: ")
+    assert "planted" not in ended.line

@@ -1,0 +1,322 @@
+"""placet doctor: what it finds on this machine and in the running services, each with its fix."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from temporalio import activity, workflow
+from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, ScheduleSpec
+from temporalio.worker import Worker
+
+from adapters.database import Database
+from adapters.directory_file import read_directory
+from adapters.doctor import examine
+from adapters.embedded import TemporalServer
+from adapters.migrate import migrate
+from adapters.settings import ADMIN_TOKEN_FILE, Settings, admin_token, read_settings
+from core.ports import Finding
+from tests.adapters.api import an_api, served
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting but the test's own."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.upper().startswith("PLACET_")]:
+        monkeypatch.delenv(name)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def settings_in(folder: Path, **given: Any) -> Settings:
+    return read_settings(**{"data_dir": folder / "data", "http_bind": f"127.0.0.1:{free_port()}", **given})
+
+
+async def found(settings: Settings, *words: str) -> Finding:
+    """The one finding that has all these words; every finding that is not ok names a fix."""
+    findings = await examine(settings, {"telegram"})
+    for finding in findings:
+        assert "\n" not in finding.what + finding.fix
+        assert finding.level == "ok" or finding.fix
+    matching = [finding for finding in findings if all(word in finding.what for word in words)]
+    assert len(matching) == 1, findings
+    return matching[0]
+
+
+async def test_a_fresh_machine_is_well(tmp_path: Path) -> None:
+    findings = await examine(settings_in(tmp_path), {"telegram"})
+    assert {finding.level for finding in findings} == {"ok"}
+    assert not (tmp_path / "data").exists()
+
+
+async def test_the_data_folder(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    settings.data_dir.mkdir(mode=0o700)
+    assert (await found(settings, "data folder")).level == "ok"
+    settings.data_dir.chmod(0o755)
+    finding = await found(settings, "other users may look into")
+    assert (finding.level, finding.fix) == ("warn", f"chmod 700 {settings.data_dir}")
+    (tmp_path / "file").write_text("")
+    finding = await found(settings_in(tmp_path, data_dir=tmp_path / "file"), "cannot be written to")
+    assert finding.level == "fail"
+
+
+async def test_the_admin_token(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    token = admin_token(settings).get_secret_value()
+    assert (await found(settings, "admin token", "alone")).level == "ok"
+    path = settings.data_dir / ADMIN_TOKEN_FILE
+    path.chmod(0o644)
+    finding = await found(settings, "other users may read the admin token")
+    assert finding.level == "fail"
+    assert f"chmod 600 {path}" in finding.fix
+    assert token not in finding.what + finding.fix
+    path.write_text("short")
+    assert (await found(settings, "PLACET_ADMIN_TOKEN: the one in")).level == "fail"
+
+
+async def test_the_http_address(tmp_path: Path) -> None:
+    assert (await found(settings_in(tmp_path), "is free")).level == "ok"
+    finding = await found(settings_in(tmp_path, http_bind="192.0.2.1:8420"), "cannot be listened on")
+    assert finding.level == "fail"
+    assert "PLACET_HTTP_BIND" in finding.what
+    finding = await found(settings_in(tmp_path, http_bind=f"0.0.0.0:{free_port()}"), "open to other machines")
+    assert finding.level == "warn"
+
+
+async def test_a_stranger_at_the_http_address(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as stranger:
+        bind = f"127.0.0.1:{stranger.sockets[0].getsockname()[1]}"
+        finding = await found(settings_in(tmp_path, http_bind=bind), "is not Placet")
+    assert finding.level == "fail"
+
+
+async def test_placet_at_the_http_address(tmp_path: Path) -> None:
+    async def nothing() -> str | None:
+        return None
+
+    async def broken() -> str | None:
+        return "no answer"
+
+    async with an_api(tmp_path, checks={"database": nothing}) as api, served(api) as url:
+        finding = await found(settings_in(tmp_path, http_bind=url.removeprefix("http://")), "Placet answers at")
+        assert finding.level == "ok"
+    (tmp_path / "other").mkdir()
+    async with an_api(tmp_path / "other", checks={"database": broken}) as api, served(api) as url:
+        finding = await found(settings_in(tmp_path, http_bind=url.removeprefix("http://")), "Placet answers at")
+        assert finding.level == "fail"
+        assert "database" in finding.what
+
+
+async def test_the_public_url(tmp_path: Path) -> None:
+    assert (await found(settings_in(tmp_path), "PLACET_PUBLIC_URL")).level == "ok"
+    settings = settings_in(tmp_path, public_url="http://placet.example")
+    assert (await found(settings, "PLACET_PUBLIC_URL", "not https")).level == "fail"
+    settings = settings_in(tmp_path, public_url="https://placet.example")
+    assert (await found(settings, "PLACET_PUBLIC_URL")).level == "ok"
+
+
+async def test_the_database(tmp_path: Path, postgres_database: str) -> None:
+    settings = settings_in(tmp_path, database_url=postgres_database)
+    finding = await found(settings, "behind this version by 1 migration")
+    assert (finding.level, finding.fix) == ("fail", "run `placet migrate`")
+    await migrate(postgres_database)
+    assert (await found(settings, "has this version's tables")).level == "ok"
+    gone = "postgresql://planted:planted@127.0.0.1:9/placet"
+    finding = await found(settings_in(tmp_path, database_url=gone), "PLACET_DATABASE_URL")
+    assert finding.level == "fail"
+    assert "planted" not in finding.what + finding.fix
+
+
+async def test_redis(tmp_path: Path, valkey_url: str) -> None:
+    assert (await found(settings_in(tmp_path, redis_url=valkey_url), "Valkey")).level == "ok"
+    finding = await found(settings_in(tmp_path, redis_url="redis://:planted@127.0.0.1:9/0"), "PLACET_REDIS_URL")
+    assert finding.level == "fail"
+    assert "planted" not in finding.what + finding.fix
+    async with Redis.from_url(valkey_url) as client:
+        await client.config_set("maxmemory", "100mb")
+        await client.config_set("maxmemory-policy", "volatile-lru")
+        try:
+            finding = await found(settings_in(tmp_path, redis_url=valkey_url), "drops keys")
+            assert (finding.level, "noeviction" in finding.fix) == ("warn", True)
+        finally:
+            await client.config_set("maxmemory-policy", "noeviction")
+            await client.config_set("maxmemory", "0")
+
+
+@workflow.defn(name="Idle", sandboxed=False)
+class Idle:
+    @workflow.run
+    async def run(self) -> None:
+        return None
+
+
+@activity.defn(name="idle")
+async def idle() -> None:
+    return None
+
+
+async def test_temporal(tmp_path: Path, temporal_address: str) -> None:
+    finding = await found(settings_in(tmp_path, temporal_address=f"127.0.0.1:{free_port()}"), "nothing answers at")
+    assert (finding.level, "PLACET_TEMPORAL_ADDRESS" in finding.what) == ("fail", True)
+    settings = settings_in(tmp_path, temporal_address=temporal_address, temporal_namespace="nowhere")
+    assert (await found(settings, "PLACET_TEMPORAL_NAMESPACE: there is no namespace nowhere")).level == "fail"
+
+
+@pytest.fixture
+async def fresh_temporal(tmp_path: Path) -> AsyncIterator[str]:
+    """The address of a server of this test's own: others leave schedules and pollers behind."""
+    folder = tmp_path / "temporal"
+    folder.mkdir()
+    server = TemporalServer(folder)
+    await server.start()
+    try:
+        yield server.address
+    finally:
+        await server.stop()
+
+
+async def test_what_polls_and_sweeps_on_temporal(tmp_path: Path, fresh_temporal: str) -> None:
+    settings = settings_in(tmp_path, temporal_address=fresh_temporal)
+    assert (await found(settings, "the schedule placet-sweep is missing")).level == "fail"
+    assert (await found(settings, "no worker takes activities from the task queue placet-bots")).level == "fail"
+    client = await Client.connect(fresh_temporal)
+    action = ScheduleActionStartWorkflow("Idle", id="idle", task_queue="placet-doctor-test")
+    once_a_year = ScheduleSpec(cron_expressions=["0 0 1 1 *"])
+    await client.create_schedule("placet-sweep", Schedule(action, once_a_year))
+    async with (
+        Worker(client, task_queue="placet", workflows=[Idle], activities=[idle]),
+        Worker(client, task_queue="placet-bots", activities=[idle]),
+    ):
+        for _ in range(100):
+            findings = await examine(settings)
+            if all(finding.level == "ok" for finding in findings):
+                break
+            await asyncio.sleep(0.05)
+        assert [finding for finding in findings if finding.level != "ok"] == []
+        assert any("the schedule placet-sweep is there" in finding.what for finding in findings)
+
+
+async def test_the_payload_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "doctor_codec.py").write_text(
+        "from temporalio.converter import PayloadCodec\n"
+        "class Codec(PayloadCodec):\n"
+        "    async def encode(self, payloads): return list(payloads)\n"
+        "    async def decode(self, payloads): return list(payloads)\n"
+    )
+    finding = await found(settings_in(tmp_path, temporal_codec="doctor_codec:Codec"), "doctor_codec:Codec")
+    assert finding.level == "ok"
+    for wrong in ("doctor_codec:Nothing", "no_such_module:Codec"):
+        assert (await found(settings_in(tmp_path, temporal_codec=wrong), "PLACET_TEMPORAL_CODEC")).level == "fail"
+
+
+async def findings_for(folder: Path, text: str) -> list[Finding]:
+    settings = settings_in(folder)
+    settings.data_dir.mkdir(mode=0o700)
+    await migrate(settings.database)
+    database = Database.open(settings.database)
+    if text:
+        await database.write(lambda ledger: ledger.replace_directory(read_directory(text)))
+    await database.close()
+    return [finding for finding in await examine(settings, {"telegram"}) if finding.level != "ok"]
+
+
+async def test_an_empty_directory(tmp_path: Path) -> None:
+    (finding,) = await findings_for(tmp_path, "")
+    assert (finding.level, "directory is empty" in finding.what) == ("warn", True)
+
+
+async def test_l1_a_directory_in_which_nobody_may_answer(tmp_path: Path) -> None:
+    found = await findings_for(tmp_path, "people: {dana: {identities: {telegram: 1}}}")
+    assert [(finding.level, finding.what) for finding in found] == [
+        ("fail", "nobody holds approvals:answer, so every call waits until it expires")
+    ]
+
+
+async def test_people_whom_nobody_reaches(tmp_path: Path) -> None:
+    text = """
+people:
+  dana: {identities: {slack: T01/U01}}
+  ola: {identities: {telegram: 1002}}
+  kim: {identities: {telegram: 1003}}
+roles: {approver: [approvals:answer]}
+members: {approver: [dana, ola]}
+agents: {billing: {owner: dana}, support: {owner: kim}, mail: {owner: ola}}
+routes:
+  - {match: {agent: mail}, ask: [ola], at: [dm]}
+  - {match: {agent: billing}, ask: [dana, kim], at: [dm]}
+"""
+    assert [(finding.level, finding.what, finding.fix) for finding in await findings_for(tmp_path, text)] == [
+        ("warn", "dana is linked on no platform and cannot answer in chat", "placet link dana"),
+        ("warn", "calls of billing that no route matches go to dana, who is linked on no platform", "placet link dana"),
+        ("warn", "calls of support that no route matches go to kim, who does not hold approvals:answer",
+         "give a role of kim approvals:answer"),
+        ("warn", "route 2 asks nobody who is linked and may answer", "placet link those whom it asks"),
+    ]  # fmt: skip
+
+
+async def test_a_platforms_own_checks_are_told_and_cannot_hide_the_rest(tmp_path: Path) -> None:
+    async def told() -> Sequence[Finding]:
+        return [Finding("warn", "telegram: a webhook is set elsewhere", "delete it")]
+
+    async def breaks() -> Sequence[Finding]:
+        raise RuntimeError("planted")
+
+    findings = await examine(settings_in(tmp_path), {"telegram"}, {"telegram": told, "slack": breaks})
+    assert Finding("warn", "telegram: a webhook is set elsewhere", "delete it") in findings
+    (broken,) = (finding for finding in findings if "slack" in finding.what)
+    assert broken.level == "fail"
+    assert "planted" not in broken.what
+    assert any("data folder" in finding.what for finding in findings)
+
+
+async def doctor(*arguments: str, **env: str) -> tuple[int, str, str]:
+    started = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "adapters", "doctor", *arguments),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **env},
+    )  # fmt: skip
+    out, err = await started.communicate()
+    assert started.returncode is not None
+    return started.returncode, out.decode(), err.decode()
+
+
+async def test_the_command_ends_with_1_when_a_check_fails(tmp_path: Path) -> None:
+    well = {"PLACET_DATA_DIR": str(tmp_path / "data"), "PLACET_HTTP_BIND": f"127.0.0.1:{free_port()}"}
+    code, out, err = await doctor(**well)
+    assert (code, err) == (0, "")
+    assert "ok    telegram is off: PLACET_TELEGRAM_TOKEN is not set\n" in out
+    code, out, err = await doctor("--json", PLACET_PUBLIC_URL="http://placet.example", **well)
+    assert code == 1
+    assert err.count("\n") == 1
+    assert [finding["level"] for finding in json.loads(out) if "PLACET_PUBLIC_URL" in finding["what"]] == ["fail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PLACET_HTTP_BIND", "planted"), ("PLACET_TELEGRAM_TOKEN", "planted"), ("PLACET_REDIS", "x")]
+)
+async def test_a_bad_setting_is_a_finding(tmp_path: Path, name: str, value: str) -> None:
+    code, out, _ = await doctor(**{"PLACET_DATA_DIR": str(tmp_path / "data"), name: value})
+    assert code == 1
+    assert f"fail  {name}: " in out
+    assert "planted" not in out
