@@ -60,6 +60,8 @@ class Metrics:
         self._nudges = Counter(
             "placet_nudges", "Nudges to waiting workflows, by result.", ["result"], registry=registry
         )
+        for result in ("sent", "gone", "failed"):
+            self._nudges.labels(result)
         self._redraws = Counter(
             "placet_redraws", "Cards redrawn, by result.", ["platform", "result"], registry=registry
         )
