@@ -41,7 +41,7 @@ def build_api(services: Services) -> FastAPI:
 
     app = FastAPI(
         title="Placet", version=version("placet"), lifespan=running, docs_url=None, redoc_url=None,
-        redirect_slashes=False,
+        redirect_slashes=False, generate_unique_id_function=lambda route: route.name,
     )  # fmt: skip
     routers = [health.router, *(health.webhook_router(name, take) for name, take in services.webhooks.items())]
     if watch is not None:

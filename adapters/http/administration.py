@@ -112,6 +112,10 @@ async def apply(request: Request, services: Using, caller: ByAdmin) -> ChangesVi
     except DirectoryError as error:
         raise Problem("invalid_directory", str(error), line=error.line) from None
 
+    if not any(wanted.values()):
+        # A file that was cut off on its way must not take everybody's leave away.
+        raise Problem("invalid_directory", "line 1: the file declares nothing; declare people at least.", line=1)
+
     def work(ledger: Ledger) -> list[str]:
         before: Mapping[str, Any] = ledger.directory()
         ledger.replace_directory(wanted)

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from adapters.http.auth import By, Caller, Kind, Using, Via
 from adapters.http.bodies import JSON, ClaimBody, DecisionBody, OutcomeBody, read_body, read_json
-from adapters.http.openapi import answers, body_of
+from adapters.http.openapi import answers, body_of, follow_ups
 from adapters.http.problems import Problem, invalid, refused
 from adapters.http.services import Services
 from adapters.http.views import ApprovalsView, ApprovalView, ClaimView, page, with_arguments
@@ -30,6 +30,8 @@ ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WAIT = r"^[0-9]{1,6}(ms|s|m)?$"
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 NAME = r"^[^\x00-\x1f\x7f]+$"
+
+ALLOW = {"verdict": "allow", "content_revision": 1}
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"])
 
@@ -72,6 +74,7 @@ def asker(caller: Caller) -> None:
     "", status_code=201, response_model=ApprovalView, summary="Ask",
     responses={
         200: {"model": ApprovalView, "description": "Asked before with this key and body: the same approval."},
+        201: {"links": follow_ups(read={}, withdraw={}, decide=ALLOW, claim={"content_revision": 1})},
         **answers(401, 403, 409, 413, 415, 422, 500, 503),
     },
     openapi_extra=body_of(Ask, "What is to be allowed, as the Temporal payload."),

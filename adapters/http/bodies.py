@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from adapters.http.problems import Problem, invalid
 from core.asks import Name
@@ -18,8 +18,17 @@ YAML_OR_JSON = ("application/yaml", "application/x-yaml", "text/yaml", "applicat
 WHOLE = "(the whole body)"
 
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
-ContentRevision = Annotated[int, Field(ge=1, le=2**31 - 1, description="The content revision that was read.")]
 M = TypeVar("M", bound="Body")
+
+
+def integral(value: Any) -> Any:
+    """JSON has one kind of number: 2.0 is the whole number 2."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+ContentRevision = Annotated[
+    int, Field(ge=1, le=2**31 - 1, description="The content revision that was read."), BeforeValidator(integral)
+]
 
 
 class Body(BaseModel):
@@ -90,8 +99,8 @@ class TokenBody(Body):
             "examples": [{"agent": "billing"}, {"person": "dana"}],
         }
     )
-    agent: Name = Field(default="", json_schema_extra={"default": None})
-    person: Name = Field(default="", json_schema_extra={"default": None})
+    agent: Name = ""
+    person: Name = ""
 
     @model_validator(mode="after")
     def for_one(self) -> Self:

@@ -54,6 +54,18 @@ def body_of(model: type[BaseModel], description: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "description": description, "content": {"application/json": schema}}}
 
 
+def follow_ups(**operations: dict[str, Any]) -> dict[str, Any]:
+    """Links from an approval that was answered to what can be done with it next; values are the bodies to send."""
+    return {
+        operation: {
+            "operationId": operation,
+            "parameters": {"approval_id": "$response.body#/id"},
+            **({"requestBody": body} if body else {}),
+        }
+        for operation, body in operations.items()
+    }
+
+
 def description_of(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document, made once."""
     if app.openapi_schema is None:
@@ -77,11 +89,12 @@ def as_asked_over_http(schemas: dict[str, Any]) -> None:
     """What the model checks in code, said in the schema as far as a schema can."""
     ask, presentation = schemas["Ask"], schemas["Presentation"]
     ask["properties"]["runtime"] = {
-        "enum": ["external", "draft"], "default": "external", "description": "Who runs the call: its asker, or Placet."
+        "enum": ["external", "draft", None], "default": None,
+        "description": "Who runs the call: its asker (external, the default), or Placet (draft).",
     }  # fmt: skip
     ask["oneOf"] = [
         {"properties": {"runtime": {"const": "draft"}, "run": {"type": "object"}}, "required": ["runtime", "run"]},
-        {"properties": {"runtime": {"const": "external"}, "run": {"type": "null"}}},
+        {"properties": {"runtime": {"enum": ["external", None]}, "run": {"type": "null"}}},
     ]
     line = presentation["properties"]["lines"]["items"]
     line.update(minItems=2, maxItems=3, description="Label, a JSON pointer into arguments or a literal, and a format.")

@@ -69,6 +69,16 @@ class Watch:
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def polls(self) -> int:
+        """How many long polls wait now."""
+        return sum(len(listeners) for listeners in self._polls.values())
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open now."""
+        return len(self._streams)
+
     def start(self) -> None:
         """Begin to hear; the first listener does it too."""
         if not self._tasks and not self._closed:

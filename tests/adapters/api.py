@@ -13,17 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import sqlalchemy as sa
 import uvicorn
 from fastapi import FastAPI
 
-from adapters import tables
-from adapters.database import Database, url_of
+from adapters.database import Database
 from adapters.feed import RedisFeed
 from adapters.gate import RedisGate
 from adapters.http import Limits, Services, build_api, release
 from adapters.metrics import Metrics
-from adapters.sqlite import sqlite_engine
+from adapters.migrate import migrate
 from core.approvals import Approval
 from core.people import Directory
 from core.ports import Feed
@@ -130,16 +128,6 @@ class Api:
         return await self.call(who, "POST", f"/v1/approvals/{row['id']}/decision", json=body)
 
 
-def create_tables(path: Path) -> str:
-    """The URL of a new SQLite database with the declared tables."""
-    url = f"sqlite:///{path}"
-    engine: sa.Engine = sqlite_engine(url_of(url))
-    with engine.begin() as connection:
-        tables.metadata.create_all(connection)
-    engine.dispose()
-    return url
-
-
 @asynccontextmanager
 async def an_api(
     folder: Path,
@@ -150,7 +138,10 @@ async def an_api(
     **services: Any,
 ) -> AsyncIterator[Api]:
     """An API of its own; with `database` a second process over the same rows."""
-    store = Database.open(database or create_tables(folder / "placet.db"))
+    url = database or f"sqlite:///{folder / 'placet.db'}"
+    if database is None:
+        await migrate(url)
+    store = Database.open(url)
     clock, bell, directory = TurnedClock(), Rung(), Directory()
     metrics = Metrics(version="0", clock=clock, waiting=lambda: store.read(lambda ledger: ledger.waiting()))
     async with contextlib.AsyncExitStack() as stack:

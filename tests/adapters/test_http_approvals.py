@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+import core.people
+import core.service
 from adapters.http import Limits
+from adapters.http.problems import CODES
 from core.canonical import digest_of
 from tests.adapters.api import REFUND, Api, an_api, problem_of
 
@@ -269,6 +274,13 @@ async def test_a_wait_that_is_over_answers_what_stands(api: Api) -> None:
     assert (waited.status_code, problem_of(waited)["field"]) == (422, "wait")
     waited = await api.call("billing", "GET", f"/v1/approvals/{row['id']}?wait=1m")
     assert (waited.status_code, waited.json()["status"]) == (200, "pending")
+
+
+def test_every_refusal_of_the_door_has_a_problem() -> None:
+    door = inspect.getsource(core.service) + inspect.getsource(core.people)
+    codes = set(re.findall(r'Refusal\(\s*"(\w+)"', door))
+    assert {"not_found", "not_entitled", "changed", "already_claimed"} <= codes
+    assert codes | {"already_decided", "expired", "cancelled"} <= set(CODES)
 
 
 async def test_paths_and_methods_that_are_not_there_are_problems(api: Api) -> None:
