@@ -53,6 +53,8 @@ async def check_admin_token(settings: Settings) -> Sequence[Finding]:
 
 async def check_http(settings: Settings) -> Sequence[Finding]:
     findings = [await _served(settings)]
+    if "Placet answers" in findings[0].what:
+        findings += await _known(settings)
     # Bearer tokens that leave the machine must not leave it in the clear.
     loopback = settings.http_host in ("127.0.0.1", "::1", "localhost")
     if not loopback and not (settings.public_url or "").startswith("https://"):
@@ -81,6 +83,24 @@ async def _served(settings: Settings) -> Finding:
                        "mend the service that it names")  # fmt: skip
     return Finding("fail", f"what answers at {url} is not Placet",
                    "end that program, or set PLACET_HTTP_BIND to another port")  # fmt: skip
+
+
+async def _known(settings: Settings) -> Sequence[Finding]:
+    """Whether the server that answers takes the command line's token: another Placet may have the port."""
+    name = "PLACET_TOKEN" if settings.token else "PLACET_ADMIN_TOKEN" if settings.admin_token else "the admin token"
+    try:
+        token = settings.token or settings.admin_token or stored_admin_token(settings)
+        if token is None:
+            return []
+        headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=settings.url is not None) as client:
+            answer = await client.get(f"{settings.http_url}/v1/approvals?limit=1", headers=headers)
+    except (BadSetting, httpx.HTTPError):
+        return []
+    if answer.status_code != 401:
+        return [Finding("ok", f"it knows {name}")]
+    return [Finding("fail", f"the Placet at {settings.http_url} does not know {name}",
+                    "it is another one than this data folder's: set PLACET_URL or PLACET_DATA_DIR, or PLACET_TOKEN")]  # fmt: skip
 
 
 def _free(settings: Settings) -> Finding:

@@ -118,8 +118,13 @@ async def test_placet_at_the_http_address(tmp_path: Path) -> None:
         return "no answer"
 
     async with an_api(tmp_path, checks={"database": nothing}) as api, served(api) as url:
-        finding = await found(settings_in(tmp_path, http_bind=url.removeprefix("http://")), "Placet answers at")
-        assert finding.level == "ok"
+        settings = settings_in(tmp_path, http_bind=url.removeprefix("http://"))
+        assert (await found(settings, "Placet answers at")).level == "ok"
+        assert admin_token(settings)
+        finding = await found(settings, "does not know the admin token")
+        assert (finding.level, "PLACET_DATA_DIR" in finding.fix) == ("fail", True)
+        settings = settings_in(tmp_path, http_bind=url.removeprefix("http://"), token=api.tokens["dana"])
+        assert (await found(settings, "it knows PLACET_TOKEN")).level == "ok"
     (tmp_path / "other").mkdir()
     async with an_api(tmp_path / "other", checks={"database": broken}) as api, served(api) as url:
         finding = await found(settings_in(tmp_path, http_bind=url.removeprefix("http://")), "Placet answers at")
