@@ -92,6 +92,7 @@ class Api:
 
     app: FastAPI
     services: Services
+    database: str
     store: Database
     clock: TurnedClock
     bell: Rung
@@ -130,16 +131,12 @@ class Api:
 
 @asynccontextmanager
 async def an_api(
-    folder: Path,
-    *,
-    limits: Limits | None = None,
-    feed: Feed | None = None,
-    database: str | None = None,
-    **services: Any,
-) -> AsyncIterator[Api]:
-    """An API of its own; with `database` a second process over the same rows."""
-    url = database or f"sqlite:///{folder / 'placet.db'}"
-    if database is None:
+    folder: Path, *, limits: Limits | None = None, feed: Feed | None = None, database: str = "",
+    joins: Api | None = None, **services: Any,
+) -> AsyncIterator[Api]:  # fmt: skip
+    """An API of its own, on SQLite unless `database` says otherwise; with `joins` a second process over its rows."""
+    url = joins.database if joins else database or f"sqlite:///{folder / 'placet.db'}"
+    if joins is None:
         await migrate(url)
     store = Database.open(url)
     clock, bell, directory = TurnedClock(), Rung(), Directory()
@@ -159,9 +156,10 @@ async def an_api(
             admin_token=ADMIN, redaction=Redaction(b"k" * 32),
         )  # fmt: skip
         given = replace(given, limits=limits or given.limits, **services)
-        api = Api(build_api(given), given, store, clock, bell, {"admin": ADMIN, "nobody": "placet_unknown"})
+        tokens = joins.tokens if joins else {"admin": ADMIN, "nobody": "placet_unknown"}
+        api = Api(build_api(given), given, url, store, clock, bell, tokens)
         stack.push_async_callback(release, api.app)
-        if given.approvals is not None and database is None:
+        if given.approvals is not None and joins is None:
             await set_up(api)
         yield api
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import re
@@ -71,6 +72,27 @@ async def test_the_same_key_and_body_is_the_same_ask(api: Api) -> None:
     # The key is the token's: the admin's is another.
     assert (await api.call("admin", "POST", "/v1/approvals", json=REFUND, headers=key)).status_code == 201
     assert len((await api.call("admin", "GET", "/v1/approvals")).json()["approvals"]) == 2
+
+
+async def test_the_same_ask_many_times_at_once_is_one_on_every_database(tmp_path: Path, database_url: str) -> None:
+    async with an_api(tmp_path, database=database_url) as api:
+        key = {"Idempotency-Key": "k-1"}
+        answers = await asyncio.gather(
+            *(api.call("billing", "POST", "/v1/approvals", json=REFUND, headers=key) for _ in range(12))
+        )
+        assert sorted(answer.status_code for answer in answers) == [200] * 11 + [201]
+        assert len({answer.json()["id"] for answer in answers}) == 1
+        row = answers[0].json()
+        answers = await asyncio.gather(*(api.decide("dana", row, verdict) for verdict in ("allow", "decline") * 4))
+        assert sorted(answer.status_code for answer in answers) == [200] + [409] * 7
+        claims = await asyncio.gather(
+            *(
+                api.call("billing", "POST", f"/v1/approvals/{row['id']}/claim", json={"content_revision": 1})
+                for _ in "1234"
+            )
+        )
+        allowed = (await api.call("billing", "GET", f"/v1/approvals/{row['id']}")).json()["status"] == "approved"
+        assert sorted(answer.status_code for answer in claims) == ([200] if allowed else [409]) + [409] * 3
 
 
 async def test_allow_claim_and_outcome_of_an_external_call(api: Api) -> None:

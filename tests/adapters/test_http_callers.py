@@ -144,10 +144,9 @@ async def test_unknown_people_and_agents_get_no_codes(api: Api) -> None:
 
 
 async def test_an_empty_token_is_nobodys(api: Api, tmp_path: Path) -> None:
-    async with an_api(tmp_path, database=f"sqlite:///{tmp_path / 'placet.db'}", admin_token="") as without_admin:
+    async with an_api(tmp_path, joins=api, admin_token="") as without_admin:
         for header in ("Bearer ", "Bearer", "Basic YWRtaW46", "bearer  "):
             async with without_admin.client() as client:
                 answer = await client.get("/v1/directory", headers={"Authorization": header})
             assert (answer.status_code, problem_of(answer)["code"]) == (401, "no_token")
-        without_admin.tokens["admin"] = ADMIN
         assert (await without_admin.call("admin", "GET", "/v1/directory")).status_code == 401

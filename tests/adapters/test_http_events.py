@@ -119,9 +119,8 @@ async def test_without_the_feed_the_database_is_asked(tmp_path: Path) -> None:
     often = Limits(poll_s=0.05, keep_alive_s=3600)
     async with (
         an_api(tmp_path, limits=often) as api,
-        an_api(tmp_path, limits=often, database=f"sqlite:///{tmp_path / 'placet.db'}") as other,
+        an_api(tmp_path, limits=often, joins=api) as other,
     ):
-        other.tokens = api.tokens
         row = await api.ask()
         async with served(api) as url, following(api, url, "billing") as stream:
             assert (await stream.next())[1]["status"] == "pending"

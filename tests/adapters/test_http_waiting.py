@@ -77,9 +77,8 @@ async def test_a_decision_in_another_process_wakes_over_redis(tmp_path: Path, va
         RedisFeed(valkey_url) as here,
         RedisFeed(valkey_url) as there,
         an_api(tmp_path, limits=NEVER, feed=here) as api,
-        an_api(tmp_path, limits=NEVER, feed=there, database=f"sqlite:///{tmp_path / 'placet.db'}") as other,
+        an_api(tmp_path, limits=NEVER, feed=there, joins=api) as other,
     ):
-        other.tokens = api.tokens
         row = await api.ask()
         async with served(api) as url, api.client("billing", url) as client:
             waiting = asyncio.create_task(wait_for(client, row))
@@ -92,9 +91,8 @@ async def test_without_redis_the_database_is_asked(tmp_path: Path) -> None:
     often = Limits(poll_s=0.05)
     async with (
         an_api(tmp_path, limits=often) as api,
-        an_api(tmp_path, limits=often, database=f"sqlite:///{tmp_path / 'placet.db'}") as other,
+        an_api(tmp_path, limits=often, joins=api) as other,
     ):
-        other.tokens = api.tokens
         row = await api.ask()
         async with served(api) as url, api.client("billing", url) as client:
             waiting = asyncio.create_task(wait_for(client, row))
