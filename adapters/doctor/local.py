@@ -100,7 +100,7 @@ async def _known(settings: Settings) -> Sequence[Finding]:
     if answer.status_code != 401:
         return [Finding("ok", f"it knows {name}")]
     return [Finding("fail", f"the Placet at {settings.http_url} does not know {name}",
-                    "it is another one than this data folder's: set PLACET_URL or PLACET_DATA_DIR, or PLACET_TOKEN")]  # fmt: skip
+                    "it is not this data folder's: set PLACET_URL, PLACET_DATA_DIR or PLACET_TOKEN right")]  # fmt: skip
 
 
 def _free(settings: Settings) -> Finding:

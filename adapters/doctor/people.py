@@ -49,9 +49,7 @@ def _findings(ledger: Ledger, platforms: Collection[str]) -> Iterator[Finding]:
         if not any(person.id in linked for person in answering):
             yield Finding("warn", f"route {number} asks nobody who is linked and may answer",
                           "placet link those whom it asks")  # fmt: skip
-    yield Finding(
-        "ok", f"the directory has {len(people)} people, {len(linked)} of them linked, and {len(agents)} agents"
-    )
+    yield Finding("ok", f"in the directory: people {len(people)}, of them linked {len(linked)}, agents {len(agents)}")
 
 
 def _may_answer(person: Person) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -163,6 +164,27 @@ async def test_something_else_at_the_address_is_told() -> None:
         ended = await placet("approvals", PLACET_URL=url, PLACET_TOKEN="placet_some-token")
     assert ended.code == 1
     assert ended.line == f"what answers at {url} is not Placet: set PLACET_URL to where Placet listens"
+
+
+async def test_interrupted_ends_quietly_with_130() -> None:
+    asked = asyncio.Event()
+
+    async def keep_waiting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(keep_waiting, "127.0.0.1", 0) as silent:
+        url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+        started = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "adapters", "approvals"), stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PLACET_URL": url, "PLACET_TOKEN": "placet_some-token"},
+        )  # fmt: skip
+        await asked.wait()
+        started.send_signal(signal.SIGINT)
+        assert await started.communicate() == (b"", b"")
+    assert started.returncode == 130
 
 
 # Reading
