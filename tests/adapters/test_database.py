@@ -1074,22 +1074,24 @@ async def test_a_deadlock_is_unavailable_for_one_and_done_for_the_other(postgres
     await database.close()
 
 
-async def test_when_every_connection_is_busy_the_rest_is_unavailable_in_time(postgres_database: str) -> None:
+async def test_transactions_that_do_not_end_are_ended_and_what_waited_behind_them(postgres_database: str) -> None:
     await migrate.migrate(postgres_database)
     database = Database.open(postgres_database, patience_s=1)
-    begun, done = asyncio.Barrier(CONNECTIONS + 1), asyncio.Event()
+    row = an_approval()
+    await kept(database, row)
 
     def hold(ledger: Ledger) -> None:
-        await_only(begun.wait())
-        await_only(done.wait())
+        ledger.audit(AuditLine(row.id, NOW, "held", 1))
+        await_only(asyncio.Event().wait())
 
-    held = [asyncio.create_task(database.read(hold)) for _ in range(CONNECTIONS)]
-    await begun.wait()
-    with pytest.raises(Unavailable, match="no connection became free"):
-        await database.read(lambda ledger: ledger.waiting())
-    done.set()
-    await asyncio.gather(*held)
-    assert await database.read(lambda ledger: ledger.waiting()) == (0, None)
+    async with asyncio.timeout(8):
+        held = await asyncio.gather(
+            *(database.write(hold) for _ in range(CONNECTIONS + 4)),
+            database.read(lambda ledger: ledger.waiting()),
+            return_exceptions=True,
+        )
+    assert [type(one) for one in held] == [Unavailable] * (CONNECTIONS + 5)
+    assert await database.read(lambda ledger: ledger.audit_of(row.id)) == []
     await database.close()
 
 
