@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
-from temporalio.common import RetryPolicy
 from temporalio.worker import Worker
 
 from adapters.database import Database
@@ -153,7 +153,6 @@ class World:
     desk: Recorder
     meter: Quiet
     books: Bookkeeping
-    queue: str = ""
 
     async def ask(self, document: dict[str, Any], **options: Any) -> WorkflowHandle[Any, Any]:
         """Start `ApprovalWorkflow` as any program would."""
@@ -177,8 +176,37 @@ class World:
         assert not isinstance(decided, Refusal), decided
         return decided
 
+    async def now(self, row: Approval) -> Approval:
+        """The row as it stands in the database."""
+        found = await self.store.store.read(lambda ledger: ledger.approval(row.id))
+        assert found is not None
+        return found
+
+    async def sweep(self) -> dict[str, Any]:
+        """One round of the sweep, as the schedule would start it."""
+        done: dict[str, Any] = await self.client.execute_workflow(
+            "SweepWorkflow", id=f"sweep-{uuid4()}", task_queue="placet"
+        )
+        return done
+
+    async def events(self, handle: WorkflowHandle[Any, Any]) -> list[str]:
+        """The names of a history's events, without the workflow tasks between them."""
+        history = await handle.fetch_history()
+        names = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for event in history.events]
+        return [name for name in names if not name.startswith("WORKFLOW_TASK")]
+
     async def audit(self, row: Approval) -> list[AuditLine]:
         return list(await self.store.store.read(lambda ledger: ledger.audit_of(row.id)))
+
+
+async def until(done: Callable[[], Any], seconds: float = 8) -> None:
+    """Wait until `done` answers something true, now or awaited."""
+    for _ in range(int(seconds / 0.02)):
+        answer = done()
+        if await answer if isinstance(answer, Awaitable) else answer:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"it did not come to pass in {seconds:g} s")
 
 
 def an_ask(**changes: Any) -> dict[str, Any]:
@@ -255,10 +283,13 @@ async def a_caller(
     """The worker of another program; yields the name of its task queue."""
     queue = f"caller-{uuid4()}"
     async with AsyncExitStack() as stack:
-        worker = Worker(client, task_queue=queue, activities=activities, workflows=workflows)
+        worker = Worker(
+            client,
+            task_queue=queue,
+            activities=activities,
+            workflows=workflows,
+            # How soon an activity that heartbeats learns of a cancel.
+            default_heartbeat_throttle_interval=timedelta(milliseconds=100),
+        )
         await stack.enter_async_context(worker)
         yield queue
-
-
-ONCE = RetryPolicy(maximum_attempts=1)
-SOON = timedelta(seconds=10)

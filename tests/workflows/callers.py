@@ -1,0 +1,74 @@
+"""Programs that ask: workflows and activities that import nothing of Placet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
+
+
+@workflow.defn
+class Agent:
+    """Asks for each of its asks at once, in children of its own, and hands the answers on."""
+
+    @workflow.run
+    async def run(self, asks: list[dict[str, Any]]) -> list[Any]:
+        children = [
+            workflow.execute_child_workflow(
+                "ApprovalWorkflow",
+                ask,
+                id=f"{workflow.info().workflow_id}-{number}",
+                task_queue="placet",
+                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+            )
+            for number, ask in enumerate(asks)
+        ]
+        return list(await asyncio.gather(*children))
+
+
+@dataclass
+class Refunds:
+    """A refund activity that keeps the bytes it was given; `answer` is what it does."""
+
+    answer: Callable[[], Any] = lambda: {"refund": "re_1"}
+    calls: list[bytes] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    proceed: asyncio.Event = field(default_factory=asyncio.Event)
+    waits: bool = False
+    heartbeats: bool = False
+
+    @activity.defn(name="refund")
+    async def refund(self, arguments: RawValue) -> Any:
+        self.calls.append(arguments.payload.data)
+        self.ids.append(activity.info().activity_id)
+        self.started.set()
+        if self.heartbeats:
+            while True:
+                activity.heartbeat()
+                await asyncio.sleep(0.05)
+        if self.waits:
+            await self.proceed.wait()
+        return self.answer()
+
+
+def raw(data: bytes, encoding: str = "json/plain") -> RawValue:
+    return RawValue(Payload(metadata={"encoding": encoding.encode()}, data=data))
+
+
+def failing(message: str, kind: str | None = None, *details: Any) -> Callable[[], Any]:
+    def fail() -> Any:
+        raise ApplicationError(message, *details, type=kind)
+
+    return fail
+
+
+SOON = timedelta(seconds=10)
