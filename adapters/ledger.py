@@ -228,10 +228,12 @@ _DROP_LEASE = Statement(
 
 
 @cache
-def _approvals(by_status: bool, by_agent: bool) -> Statement:
+def _approvals(status: Status | None, by_agent: bool) -> Statement:
     found = select(*_approval)
-    if by_status:
-        found = found.where(_row.status == bindparam("is_status"))
+    if status is Status.PENDING:
+        found = found.where(sa.text(t.IS_PENDING))
+    elif status is not None:
+        found = found.where(sa.text(t.IS_FINAL), sa.text(f"status = '{status.value}'"))
     if by_agent:
         found = found.where(_row.agent == bindparam("is_agent"))
     return Statement(found.order_by(_row.created_at.desc(), _row.id.desc()).limit(_LIMIT))
@@ -315,8 +317,7 @@ class Ledger(People):
     def approvals(
         self, *, status: Status | None = None, agent: str | None = None, limit: int = 100
     ) -> Sequence[Approval]:
-        statement = _approvals(status is not None, agent is not None)
-        return self._some_approvals(statement, is_status=status, is_agent=agent, at_most=limit)
+        return self._some_approvals(_approvals(status, agent is not None), is_agent=agent, at_most=limit)
 
     def insert(self, approval: Approval) -> bool:
         return bool(self._rows(_INSERT, {column.name: getattr(approval, column.name) for column in _approval}))

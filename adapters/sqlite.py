@@ -34,8 +34,8 @@ def sqlite_engine(url: sa.URL, patience_s: float, *, reads_only: bool = False) -
 
     @event.listens_for(engine, "connect")
     def set_up(connection: sqlite3.Connection, _record: Any) -> None:
+        _switch_to_wal(connection, patience_s)
         for pragma in (
-            "journal_mode = WAL",
             # A decision that was told must survive a power cut, so every commit reaches the disk.
             "synchronous = FULL",
             "foreign_keys = ON",
@@ -44,6 +44,19 @@ def sqlite_engine(url: sa.URL, patience_s: float, *, reads_only: bool = False) -
             connection.execute(f"PRAGMA {pragma}")
 
     return engine
+
+
+def _switch_to_wal(connection: sqlite3.Connection, patience_s: float) -> None:
+    """The file remembers the mode; while another process switches a new file, SQLite says BUSY without waiting."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 class SqliteLine:

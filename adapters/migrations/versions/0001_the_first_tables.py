@@ -122,7 +122,22 @@ def upgrade() -> None:
         sqlite_where=sa.text("outcome = 'sending'"),
         postgresql_where=sa.text("outcome = 'sending'"),
     )
-    op.create_index("ix_approvals_status", "approvals", ["status", "created_at"], unique=False)
+    op.create_index(
+        "ix_approvals_pending",
+        "approvals",
+        ["created_at"],
+        unique=False,
+        sqlite_where=sa.text("status = 'pending'"),
+        postgresql_where=sa.text("status = 'pending'"),
+    )
+    op.create_index(
+        "ix_approvals_final",
+        "approvals",
+        ["status", "created_at"],
+        unique=False,
+        sqlite_where=sa.text("status <> 'pending'"),
+        postgresql_where=sa.text("status <> 'pending'"),
+    )
     op.create_index(
         "ix_approvals_unclaimed",
         "approvals",
@@ -338,7 +353,7 @@ def upgrade() -> None:
         sqlite_where=sa.text("kind = 'card' AND message_id IS NOT NULL AND failed IS NULL"),
         postgresql_where=sa.text("kind = 'card' AND message_id IS NOT NULL AND failed IS NULL"),
     )
-    op.create_index("ix_messages_place", "messages", ["platform", "account", "chat", "message_id"], unique=False)
+    op.create_index("ix_messages_place", "messages", ["platform", "chat", "message_id"], unique=False)
     op.create_index(
         "ix_messages_shown_id",
         "messages",
