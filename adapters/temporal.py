@@ -112,9 +112,9 @@ def load_codec(name: str) -> PayloadCodec:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+        codec = found if isinstance(found, PayloadCodec) else found()
+    except Exception as error:
         raise BadSetting("PLACET_TEMPORAL_CODEC", f"cannot be loaded ({type(error).__name__})") from error
-    codec = found if isinstance(found, PayloadCodec) else found()
     if not isinstance(codec, PayloadCodec):
         raise BadSetting("PLACET_TEMPORAL_CODEC", "names no temporalio.converter.PayloadCodec")
     return codec

@@ -26,7 +26,7 @@ from workflows.payloads import Answer, Call, Ended, Fault, Opening, Place, Posti
 log = logging.getLogger("placet.workflows")
 
 WHOLE = "(the whole ask)"
-ASK_LIMIT = 1024 * 1024
+ASK_LIMIT = 512 * 1024
 MISSING_LIMIT = 10
 REDRAWS = 100
 

@@ -49,7 +49,7 @@ async def refusal(world: World, *arguments: Any, id: str = "") -> ApplicationErr
         (an_ask(run=a_run("placet")), "run.task_queue: this task queue is Placet's own"),
         (an_ask(run={"activity": "refund"}), "run.task_queue: required"),
         (an_ask(run=a_run("billing", start_to_close=SECRET)), "run.start_to_close: unknown field"),
-        (an_ask(presentation={"lines": [["Amount", "/amuont"]]}), "(the whole ask): presentation.lines.0: /amuont points"),
+        (an_ask(presentation={"lines": [["Amount", "/amuont"]]}), "(the whole ask): presentation.lines.0: /amuo"),
         (an_ask(arguments={"amount": 2**60}), "arguments.amount: this number cannot be carried exactly"),
         (an_ask(arguments={"text": SECRET + "x" * 300_000}), "arguments: larger than 256 KB"),
         (an_ask(arguments={"text": SECRET + "x" * 1_500_000}), "arguments: "),

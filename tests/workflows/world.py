@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
+from temporalio.converter import PayloadCodec
 from temporalio.worker import Worker
 
 from adapters.database import Database
@@ -235,20 +236,24 @@ async def open_store(url: str) -> Database:
 
 @asynccontextmanager
 async def a_world(
-    address: str, url: str, *, namespace: str = "default", wrap: Callable[[Store], Store] = lambda store: store,
-    codec: Any = None,
-) -> AsyncIterator[World]:  # fmt: skip
+    address: str,
+    url: str,
+    *,
+    wrap: Callable[[Store, Clock], Store] = lambda store, clock: store,
+    codec: PayloadCodec | None = None,
+    lazy: bool = False,
+) -> AsyncIterator[World]:
     """Everything but the workers."""
     database = await open_store(url)
-    store = Faulty(wrap(database))
-    temporal = Temporal(address, namespace, codec=codec)
     clock, quiet = Clock(), Quiet()
+    store = Faulty(wrap(database, clock))
+    temporal = Temporal(address, codec=codec)
     bell = Deaf(TemporalBell(temporal, quiet))
     approvals = Approvals(
         store=store, gate=OpenGate(), bell=bell, feed=quiet, clock=clock, meter=quiet, directory=Directory()
     )
     desk = Recorder(approvals=approvals)
-    client = await Client.connect(address, namespace=namespace, identity="caller")
+    client = await Client.connect(address, identity="caller", lazy=lazy)
     books = Bookkeeping(approvals, temporal.describe)
     try:
         yield World(temporal, client, approvals, store, clock, bell, desk, quiet, books)
