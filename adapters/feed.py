@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from redis.exceptions import RedisError
 
-from adapters.redis_client import TIMEOUT_S, connect, queue
+from adapters.redis_client import TIMEOUT_S, Commands, connect
 
 log = logging.getLogger("placet.adapters")
 
@@ -64,7 +64,7 @@ class RedisFeed:
 
     def __init__(self, url: str) -> None:
         self._redis = connect(url)
-        self._queue = queue()
+        self._commands = Commands(self._redis)
         self._origin = uuid4().hex
         self._listeners: weakref.WeakSet[Changes] = weakref.WeakSet()
         self._reader: asyncio.Task[None] | None = None
@@ -83,8 +83,8 @@ class RedisFeed:
         if clock.time() < self._rests_until:
             return
         try:
-            async with asyncio.timeout(TIMEOUT_S), self._queue:
-                await self._redis.publish(CHANNEL, json.dumps([self._origin, approval_id, revision]))
+            async with asyncio.timeout(TIMEOUT_S):
+                await self._commands.run("PUBLISH", CHANNEL, json.dumps([self._origin, approval_id, revision]))
         except (RedisError, OSError, TimeoutError) as error:
             self._rests_until = clock.time() + REST_S
             log.warning("feed not published", extra={"approval": approval_id, "error": type(error).__name__})
@@ -103,7 +103,7 @@ class RedisFeed:
             await asyncio.gather(self._reader, return_exceptions=True)
         for changes in list(self._listeners):
             await changes.aclose()
-        await self._redis.aclose()
+        await self._commands.aclose()
 
     async def __aenter__(self) -> Self:
         """Waits for the subscription, at most 250 ms; without Redis it goes on and connects later."""

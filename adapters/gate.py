@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from redis.exceptions import NoScriptError, RedisError
 
-from adapters.redis_client import TIMEOUT_S, connect, queue
+from adapters.redis_client import TIMEOUT_S, Commands, connect
 from core.approvals import Press, Reply, Tone
 from core.ports import Admission
 
@@ -100,7 +100,7 @@ class RedisGate:
         self._on_state = on_state
         self._probing: asyncio.Task[None] | None = None
         self._redis = connect(url)
-        self._queue = queue()
+        self._commands = Commands(self._redis)
 
     @property
     def open(self) -> bool:
@@ -133,7 +133,7 @@ class RedisGate:
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
-        await self._redis.aclose()
+        await self._commands.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -146,11 +146,11 @@ class RedisGate:
     async def _ask(self, script: str, keys: tuple[str, ...], values: tuple[str | int, ...]) -> Any:
         """The script's answer, an empty list when it has none; None when Redis does not give one in time."""
         try:
-            async with asyncio.timeout(TIMEOUT_S), self._queue:
+            async with asyncio.timeout(TIMEOUT_S):
                 try:
-                    answer = await self._redis.evalsha(DIGESTS[script], len(keys), *keys, *values)
+                    answer = await self._commands.run("EVALSHA", DIGESTS[script], len(keys), *keys, *values)
                 except NoScriptError:
-                    answer = await self._redis.eval(script, len(keys), *keys, *values)
+                    answer = await self._commands.run("EVAL", script, len(keys), *keys, *values)
         except (RedisError, OSError, TimeoutError) as error:
             self._open(error)
             return None

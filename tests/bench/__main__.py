@@ -1,6 +1,6 @@
 """Measures Placet beside its floors: prints a table, writes bench.json.
 
-    make bench [ARGS="--only press"]
+make bench [ARGS="--only press"]
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import uvloop
 from rich.console import Console
@@ -21,7 +22,7 @@ from tests.bench import presses
 from tests.bench.figures import Figure, show, write
 from tests.services import PostgresServer
 
-Measure = Callable[[Path], Awaitable[Sequence[Figure]]]
+Measure = Callable[[Path], Coroutine[Any, Any, Sequence[Figure]]]
 
 
 async def press_postgres(folder: Path) -> Sequence[Figure]:
@@ -61,12 +62,14 @@ def main() -> int:
     for name, measure in MEASURES.items():
         if not name.startswith(chosen.only or ""):
             continue
-        with tempfile.TemporaryDirectory(prefix="placet-bench-", ignore_cleanup_errors=True) as folder:
+        with (
+            tempfile.TemporaryDirectory(prefix="placet-bench-", ignore_cleanup_errors=True) as folder,
+            (Path(folder) / "placet.log").open("w") as log,
+            console.status(name),
+        ):
             # Logs go to a file as JSON, as they do in production: a press pays for its lines.
-            with (Path(folder) / "placet.log").open("w") as log:
-                configure_logs("info", json=True, stream=log)
-                with console.status(name):
-                    figures += uvloop.run(measure(Path(folder)))
+            configure_logs("info", json=True, stream=log)
+            figures += uvloop.run(measure(Path(folder)))
     show(figures, console)
     write(figures, chosen.out)
     return 0
