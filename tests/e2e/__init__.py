@@ -1,0 +1,1 @@
+"""Placet as it is deployed: whole processes, started by the commands of the compose file."""
