@@ -183,10 +183,10 @@ class World:
         assert found is not None
         return found
 
-    async def sweep(self) -> dict[str, Any]:
+    async def sweep(self, id: str = "") -> dict[str, Any]:
         """One round of the sweep, as the schedule would start it."""
         done: dict[str, Any] = await self.client.execute_workflow(
-            "SweepWorkflow", id=f"sweep-{uuid4()}", task_queue="placet"
+            "SweepWorkflow", id=id or f"sweep-{uuid4()}", task_queue="placet"
         )
         return done
 
