@@ -20,7 +20,7 @@ from temporalio.client import Client
 
 from adapters.embedded import HOST, Server, TemporalServer, ValkeyServer
 from adapters.sandbox.server import Sandbox
-from adapters.sandbox.telegram import Message
+from adapters.sandbox.telegram.records import Answer, Message
 from tests.e2e import billing
 from tests.e2e.processes import Process, until
 from tests.services import PostgresServer
@@ -168,11 +168,9 @@ async def test_one_approval_while_each_process_is_killed_and_started_again(deplo
         # Neither worker nor api: the bots alone take the press, and the answer is in the database.
         worker.kill()
         api.kill()
-        press = telegram.press(DANA, GROUP, card.id, label="Allow")
-        answer = await telegram.answer(press, timeout=60)
+        answer = await allowed(deployed.sandbox, card)
         bots.kill()
-        assert "allowed" in answer.text.lower()
-        assert not answer.alert
+        assert answer.text.startswith("Allowed.")
         assert tuple(await deployed.stored("status, decided_by, decided_via")) == ("approved", "dana", "telegram")
         assert refunds.calls == []
 
@@ -212,11 +210,22 @@ async def test_one_approval_while_each_process_is_killed_and_started_again(deplo
     told = {
         (process.name, name): count for process in (bots, worker) for name, count in of_approval(process, row["id"])
     }
-    once = {("worker", "opened"), ("bots", "posted"), ("bots", "pressed"), ("bots", "approved"), ("worker", "sent")}
+    once = {("worker", "opened"), ("bots", "posted"), ("bots", "approved"), ("worker", "sent")}
     assert {event: told.get(event) for event in once} == dict.fromkeys(once, 1)
+    assert told["bots", "pressed"] >= 1
     logs = "".join(process.log.read_text() for process in deployed.processes)
     for secret in (BOT, BOT.partition(":")[2], ADMIN, PASSWORD, *map(str, billing.ARGUMENTS.values())):
         assert secret not in logs
+
+
+async def allowed(sandbox: Sandbox, card: Message) -> Answer:
+    """Press Allow, again while the bot says that it is too early for this card; what the person is told in the end."""
+    async with asyncio.timeout(60):
+        while True:
+            answer = await sandbox.telegram.answer(sandbox.telegram.press(DANA, GROUP, card.id, label="Allow"), 60)
+            if not answer.alert:
+                return answer
+            await asyncio.sleep(0.5)
 
 
 def of_approval(process: Process, approval_id: str) -> Iterable[tuple[str, int]]:
