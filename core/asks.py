@@ -48,6 +48,8 @@ class Run(_Strict):
     def not_ours(cls, queue: str) -> str:
         if queue in PLACET_QUEUES:
             raise ValueError("this task queue is Placet's own; name the caller's")
+        if queue.startswith("/_sys/"):
+            raise ValueError("names that begin with /_sys/ are Temporal's own; name the caller's task queue")
         return queue
 
 

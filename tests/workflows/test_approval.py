@@ -49,8 +49,23 @@ async def test_allow_runs_the_call_once_with_the_very_text_and_hands_its_result_
         "decided_by": "dana", "decided_at": 0, "note": None, "by_message": False,
         "text": "Approved by Dana Reyes and done.",
     }  # fmt: skip
-    assert (await world.now(row)).outcome is Outcome.SENT
+    sent = await world.now(row)
+    assert sent.outcome is Outcome.SENT
+    assert sent.claim_token is not None
+    assert sent.claim_token not in (await handle.fetch_history()).to_json()
     assert [line.action for line in await world.audit(row)] == ["opened", "allow", "claimed", "sent"]
+
+
+async def test_the_largest_arguments_and_result_fit(world: World) -> None:
+    arguments = {"text": '"' * 120_000}
+    refunds = Refunds(answer=lambda: raw(f'"{"é" * 700_000}"'.encode()))
+    async with a_caller(world.client, [refunds.refund]) as queue:
+        handle = await world.ask(an_ask(arguments=arguments, run=a_run(queue)))
+        await world.decide(await world.row(handle.id))
+        answer = await asyncio.wait_for(handle.result(), 15)
+    assert (answer["outcome"], answer["error"]) == ("sent", None)
+    assert answer["arguments"] == arguments
+    assert len(answer["result"]) == 700_000
 
 
 async def test_decline_runs_nothing_and_gives_the_note(world: World) -> None:

@@ -47,6 +47,7 @@ async def refusal(world: World, *arguments: Any, id: str = "") -> ApplicationErr
         (an_ask(runtime="external"), "runtime: external is for HTTP"),
         (an_ask(runtime="draft"), "run: a draft is sent by Placet"),
         (an_ask(run=a_run("placet")), "run.task_queue: this task queue is Placet's own"),
+        (an_ask(run=a_run("/_sys/billing")), "run.task_queue: names that begin with /_sys/"),
         (an_ask(run={"activity": "refund"}), "run.task_queue: required"),
         (an_ask(run=a_run("billing", start_to_close=SECRET)), "run.start_to_close: unknown field"),
         (an_ask(presentation={"lines": [["Amount", "/amuont"]]}), "(the whole ask): presentation.lines.0: /amuo"),
