@@ -408,6 +408,15 @@ async def test_rows_are_listed_newest_first(database: Database) -> None:
 
 async def test_nothing_waits_in_an_empty_database(database: Database) -> None:
     assert await database.read(lambda ledger: ledger.waiting()) == (0, None)
+    assert await database.read(lambda ledger: ledger.undeliverable()) == 0
+
+
+async def test_only_waiting_rows_count_as_undeliverable(database: Database) -> None:
+    await kept(
+        database, an_approval(), an_approval(undeliverable="the chat is gone"), an_approval(undeliverable="no one"),
+        an_approval(undeliverable="the chat is gone", status=Status.EXPIRED),
+    )  # fmt: skip
+    assert await database.read(lambda ledger: ledger.undeliverable()) == 2
 
 
 async def test_expiring_rows_are_the_pending_ones_whose_time_has_come(database: Database) -> None:

@@ -101,8 +101,36 @@ async def test_a_database_that_does_not_answer_holds_no_scrape(monkeypatch: pyte
     assert (await read(metrics))[("placet_database_up",)] == 0
 
 
+async def test_what_nobody_can_see_and_what_is_down_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def two() -> int:
+        return 2
+
+    async def well() -> str | None:
+        return None
+
+    async def down() -> str | None:
+        return "no answer"
+
+    async def broken() -> str | None:
+        raise RuntimeError("redis://user:hunter2@redis")
+
+    async def never() -> str | None:
+        await asyncio.sleep(3600)
+        return None
+
+    monkeypatch.setattr(adapters.metrics, "SCRAPE_S", 0.05)
+    services = {"database": well, "temporal": down, "redis": broken, "telegram": never}
+    metrics = Metrics(version="1", clock=FixedClock(), waiting=Rows((3, NOW)), undeliverable=two, services=services)
+    samples = await read(metrics)
+    assert samples[("placet_undeliverable_approvals",)] == 2
+    up = {name: samples["placet_service_up", name] for name in services}
+    assert up == {"database": 1, "temporal": 0, "redis": 0, "telegram": 0}
+    services["temporal"] = well
+    assert (await read(metrics))["placet_service_up", "temporal"] == 1
+
+
 async def test_two_processes_of_one_test_count_apart() -> None:
     one, other = metrics_over(Rows()), metrics_over(Rows())
     one.nudge("sent")
-    assert ("placet_nudges_total", "sent") in await read(one)
-    assert ("placet_nudges_total", "sent") not in await read(other)
+    assert (await read(one))["placet_nudges_total", "sent"] == 1
+    assert (await read(other))["placet_nudges_total", "sent"] == 0
