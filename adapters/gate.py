@@ -7,7 +7,8 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -126,7 +127,7 @@ class RedisGate:
         actor = press.actor
         who = key("person", actor.platform, actor.tenant, actor.id)
         cost = self._refusal_cost if reply.refused else 0
-        await self._ask(SETTLE, (press_key(press), chat_key(press)), (who, json.dumps(asdict(reply)), ANSWER_MS, cost))
+        await self._ask(SETTLE, (press_key(press), chat_key(press)), (who, stored(reply), ANSWER_MS, cost))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -178,6 +179,7 @@ class RedisGate:
         self._on_state(False)
 
 
+REPLY = tuple(field.name for field in fields(Reply))
 DIGESTS = {script: hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest() for script in (ADMIT, SETTLE)}
 
 
@@ -189,10 +191,16 @@ def chat_key(press: Press) -> str:
     return key("chat", press.message.platform, press.message.account, press.message.chat)
 
 
+# Each key is asked for at the admission and again at the reply, a person's and a chat's at every press.
+@lru_cache(maxsize=4096)
 def key(kind: str, *parts: str) -> str:
     """A Redis key for ids of any length and alphabet."""
     text = json.dumps(parts).encode()
     return f"placet:{kind}:{hashlib.blake2b(text, digest_size=16).hexdigest()}"
+
+
+def stored(reply: Reply) -> str:
+    return json.dumps({name: getattr(reply, name) for name in REPLY})
 
 
 def recalled(answer: bytes | None) -> Reply | None:
@@ -200,8 +208,8 @@ def recalled(answer: bytes | None) -> Reply | None:
     if answer is None:
         return None
     try:
-        fields = json.loads(answer)
-        return Reply(**{**fields, "tone": Tone(fields["tone"])})
+        values = json.loads(answer)
+        return Reply(**{**values, "tone": Tone(values["tone"])})
     except (ValueError, TypeError, KeyError):
         log.warning("stored answer unreadable")
         return None
