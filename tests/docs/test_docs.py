@@ -31,6 +31,7 @@ from adapters.settings import Settings
 from bots import telegram
 from core.approvals import Outcome, Permission, Status
 from core.asks import Ask, Presentation, Run, read_ask
+from core.leases import LASTS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -280,6 +281,11 @@ def test_the_events_of_the_log_are_the_codes_own() -> None:
     assert len(events_named) > 30
     for name in events_named - {*Status, *Outcome, *bounded}:
         assert f'"{name}"' in source, name
+
+
+def test_the_lease_of_a_bot_lasts_as_long_as_is_told() -> None:
+    told = re.findall(r"(\d+) s at most; Telegram keeps|of a bot lasts (\d+) s", OPERATING.read_text())
+    assert [int(first or second) for first, second in told] == [LASTS.total_seconds()] * 2
 
 
 def test_the_permissions_are_the_codes_own() -> None:
