@@ -180,6 +180,12 @@ def test_every_block_can_be_read(page: Path) -> None:
 
 
 @each_page
+def test_no_code_span_is_broken_over_lines(page: Path) -> None:
+    for line in prose(page).splitlines():
+        assert line.count("`") % 2 == 0, line
+
+
+@each_page
 def test_every_directory_example_can_be_applied(page: Path) -> None:
     for block in blocks(page, "yaml"):
         if "people:" in block.text:
