@@ -14,12 +14,13 @@ from uuid import uuid4
 
 from redis.exceptions import RedisError
 
-from adapters.redis_client import TIMEOUT_S, Commands, connect
+from adapters.redis_client import TIMEOUT_S, connect
 
 log = logging.getLogger("placet.adapters")
 
 CHANNEL = "placet:changes"
 REST_S = 2.0
+PAUSE_S = 0.005
 QUIET_S = 5.0
 BACKOFF_S = (0.1, 5.0)
 WAITING_IDS = 10_000
@@ -64,7 +65,8 @@ class RedisFeed:
 
     def __init__(self, url: str) -> None:
         self._redis = connect(url)
-        self._commands = Commands(self._redis)
+        self._unsent: dict[str, int] = {}
+        self._sent_at = 0.0
         self._origin = uuid4().hex
         self._listeners: weakref.WeakSet[Changes] = weakref.WeakSet()
         self._reader: asyncio.Task[None] | None = None
@@ -77,17 +79,30 @@ class RedisFeed:
         return self._connected.is_set()
 
     async def publish(self, approval_id: str, revision: int) -> None:
-        """Tell everybody; at most 250 ms, never raises. After a failure Redis is left alone for 2 s."""
+        """Tell everybody; at most 260 ms, never raises. After a failure Redis is left alone for 2 s.
+
+        In a rush there is one publication every 5 ms, and what comes in between goes along with it.
+        """
         self._tell(approval_id, revision)
         clock = asyncio.get_running_loop()
         if clock.time() < self._rests_until:
             return
+        alone = not self._unsent
+        self._unsent[approval_id] = max(revision, self._unsent.get(approval_id, 0))
+        if not alone:
+            return
+        try:
+            if (left := self._sent_at + PAUSE_S - clock.time()) > 0:
+                await asyncio.sleep(left)
+        finally:
+            changes, self._unsent = self._unsent, {}
+        self._sent_at = clock.time()
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                await self._commands.run("PUBLISH", CHANNEL, json.dumps([self._origin, approval_id, revision]))
+                await self._redis.publish(CHANNEL, json.dumps([self._origin, changes]))
         except (RedisError, OSError, TimeoutError) as error:
             self._rests_until = clock.time() + REST_S
-            log.warning("feed not published", extra={"approval": approval_id, "error": type(error).__name__})
+            log.warning("feed not published", extra={"approvals": list(changes), "error": type(error).__name__})
 
     def subscribe(self) -> Changes:
         """Ids and revisions from this call on, not from the first `anext`; closes with `aclose` or when dropped."""
@@ -103,7 +118,7 @@ class RedisFeed:
             await asyncio.gather(self._reader, return_exceptions=True)
         for changes in list(self._listeners):
             await changes.aclose()
-        await self._commands.aclose()
+        await self._redis.aclose()
 
     async def __aenter__(self) -> Self:
         """Waits for the subscription, at most 250 ms; without Redis it goes on and connects later."""
@@ -164,8 +179,9 @@ class RedisFeed:
 
     def _hear(self, data: bytes) -> None:
         try:
-            origin, approval_id, revision = json.loads(data)
+            origin, changes = json.loads(data)
             if origin != self._origin:
-                self._tell(str(approval_id), int(revision))
-        except (ValueError, TypeError):
+                for approval_id, revision in changes.items():
+                    self._tell(approval_id, int(revision))
+        except (ValueError, TypeError, AttributeError):
             log.warning("feed message unreadable")

@@ -21,6 +21,7 @@ from core.ports import Admission
 log = logging.getLogger("placet.adapters")
 
 PROBE_S = 2.0
+SETTLE_PAUSE_S = 0.005
 LEASE_MS = 30_000
 ANSWER_MS = 24 * 60 * 60 * 1000
 
@@ -101,7 +102,8 @@ class RedisGate:
         self._on_state = on_state
         self._probing: asyncio.Task[None] | None = None
         self._redis = connect(url)
-        self._commands = Commands(self._redis)
+        self._admissions = Commands(self._redis)
+        self._settlements = Commands(self._redis, SETTLE_PAUSE_S)
 
     @property
     def open(self) -> bool:
@@ -114,7 +116,9 @@ class RedisGate:
             return Admission()
         actor = press.actor
         keys = (press_key(press), key("person", actor.platform, actor.tenant, actor.id), chat_key(press))
-        found = await self._ask(ADMIT, keys, (keys[1], self._press_cost, self._refusal_cost, LEASE_MS))
+        found = await self._ask(
+            self._admissions, ADMIT, keys, (keys[1], self._press_cost, self._refusal_cost, LEASE_MS)
+        )
         if found is None:
             return Admission()
         answer, wait_s, chat_empty = found
@@ -127,14 +131,16 @@ class RedisGate:
         actor = press.actor
         who = key("person", actor.platform, actor.tenant, actor.id)
         cost = self._refusal_cost if reply.refused else 0
-        await self._ask(SETTLE, (press_key(press), chat_key(press)), (who, stored(reply), ANSWER_MS, cost))
+        keys = (press_key(press), chat_key(press))
+        await self._ask(self._settlements, SETTLE, keys, (who, stored(reply), ANSWER_MS, cost))
 
     async def aclose(self) -> None:
         """Close the connections."""
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
-        await self._commands.aclose()
+        await asyncio.gather(self._admissions.aclose(), self._settlements.aclose())
+        await self._redis.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,14 +150,14 @@ class RedisGate:
     ) -> None:
         await self.aclose()
 
-    async def _ask(self, script: str, keys: tuple[str, ...], values: tuple[str | int, ...]) -> Any:
+    async def _ask(self, commands: Commands, script: str, keys: tuple[str, ...], values: tuple[str | int, ...]) -> Any:
         """The script's answer, an empty list when it has none; None when Redis does not give one in time."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 try:
-                    answer = await self._commands.run("EVALSHA", DIGESTS[script], len(keys), *keys, *values)
+                    answer = await commands.run("EVALSHA", DIGESTS[script], len(keys), *keys, *values)
                 except NoScriptError:
-                    answer = await self._commands.run("EVAL", script, len(keys), *keys, *values)
+                    answer = await commands.run("EVAL", script, len(keys), *keys, *values)
         except (RedisError, OSError, TimeoutError) as error:
             self._open(error)
             return None

@@ -106,11 +106,9 @@ async def test_the_same_id_of_another_tenant_is_another_person(valkey_url: str) 
 async def test_only_refused_presses_empty_the_chat_and_it_refills(valkey_url: str) -> None:
     limits = Limits(person_per_minute=10_000, chat_refusals_per_minute=120)
     async with RedisGate(valkey_url, limits) as gate:
-        for _ in range(150):
-            await gate.settle(press(), ALLOWED)
+        await asyncio.gather(*(gate.settle(press(), ALLOWED) for _ in range(150)))
         assert not (await gate.admit(press())).chat_empty
-        for _ in range(120):
-            await gate.settle(press(actor=OLA), NOT_YOURS)
+        await asyncio.gather(*(gate.settle(press(actor=OLA), NOT_YOURS) for _ in range(120)))
         emptied = await gate.admit(press())
         assert emptied == Admission(chat_empty=True)
         assert not (await gate.admit(press(message=replace(CARD, chat="-200")))).chat_empty
