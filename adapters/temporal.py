@@ -48,6 +48,8 @@ CATCH_UP = timedelta(seconds=10)
 BOUND = timedelta(seconds=1)
 DESCRIBE_BOUND = timedelta(seconds=5)
 GRACE = timedelta(seconds=10)
+# How long a workflow's task waits for the worker that knows it, after that worker was killed.
+STICKY = timedelta(seconds=5)
 RETRY_S, RETRY_MAX_S = 0.5, 5.0
 CACHE = 1000
 ASKED, HOUSEKEEPING = Priority(priority_key=3), Priority(priority_key=4)
@@ -252,6 +254,7 @@ class QueueWorker:
             activities=self._activities,
             max_cached_workflows=self._cache,
             graceful_shutdown_timeout=GRACE,
+            sticky_queue_schedule_to_start_timeout=STICKY,
         )
         log.info("serving", extra={"queue": self._queue})
         async with worker:

@@ -21,11 +21,10 @@ from core.people import Refusal
 from core.ports import Slow, Unavailable
 from core.service import Approvals, Origin
 from core.wording import sentence_for
-from workflows.payloads import Answer, Call, Ended, Fault, Opening, Place, Posting, Round, Row
+from workflows.payloads import WHOLE, Answer, Call, Ended, Fault, Opening, Place, Posting, Round, Row
 
 log = logging.getLogger("placet.workflows")
 
-WHOLE = "(the whole ask)"
 ASK_LIMIT = 512 * 1024
 MISSING_LIMIT = 10
 REDRAWS = 100

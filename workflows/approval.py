@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RawValue, WorkflowIDReusePolicy
-from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
 
+# One copy for all that wait: what is not passed through is loaded again for every workflow in memory.
 with workflow.unsafe.imports_passed_through():
+    import workflows.retries as retries
     from core.approvals import Outcome
-    from workflows import retries
-    from workflows.activities import WHOLE, Bookkeeping, Posts
-    from workflows.payloads import APPROVAL_WORKFLOW, BOTS_QUEUE, Call, Ended, Fault, Opening, Place, Posting, Row
+    from workflows.payloads import (
+        APPROVAL_WORKFLOW,
+        BOTS_QUEUE,
+        WHOLE,
+        Call,
+        Ended,
+        Fault,
+        Opening,
+        Place,
+        Posting,
+        Row,
+    )
     from workflows.results import answer_of, arguments_of, outcome_of, result_of
-
-T = TypeVar("T")
+    from workflows.steps import final, keep, locally, patiently, read, refused, shielded
 
 
 # Dynamic, because only then does the SDK hand over any number of arguments of any encoding, unread: an argument that
@@ -72,7 +81,7 @@ class ApprovalWorkflow:
 
     async def _open(self, ask: RawValue) -> Opening:
         self._nudged = False
-        opening = await keep(Bookkeeping.open, ask, workflow.info().first_execution_run_id)
+        opening = read(Opening, await keep("open", ask, workflow.info().first_execution_run_id))
         self._row = opening.row
         return opening
 
@@ -96,7 +105,7 @@ class ApprovalWorkflow:
         if not row.pending:
             return await shielded(self._take(row.id))
         for place in places:
-            self._start(Posts.post, Posting(approval_id=row.id, place=place))
+            self._start("post", Posting(approval_id=row.id, place=place))
         pause = retries.SHORTEST_WAIT
         while row.pending:
             remind_at = None if self._reminding else row.remind_at
@@ -105,7 +114,7 @@ class ApprovalWorkflow:
             now, self._nudged = workflow.now(), False
             if remind_at is not None and remind_at <= now:
                 self._reminding = True
-                self._start(Posts.remind, row.id)
+                self._start("remind", row.id)
             # The database's clock judges. While it is behind the server's, ask again ever more slowly.
             pause = min(pause * 2, retries.LONGEST_PAUSE) if row.expires_at <= now else retries.SHORTEST_WAIT
             row = await shielded(self._take(row.id))
@@ -124,27 +133,27 @@ class ApprovalWorkflow:
         pause = timedelta(0)
         while True:
             try:
-                row = await locally(Bookkeeping.take, approval_id)
+                self._row = read(Row, await locally("take", approval_id))
             except ActivityError as error:
-                if isinstance(error.cause, ApplicationError) and error.cause.non_retryable:
+                if final(error):
                     raise
             else:
-                self._row = row
-                return row
+                return self._row
             if pause:
                 await asyncio.sleep(pause.total_seconds())
-            await patiently(Bookkeeping.reach, approval_id)
+            await patiently("reach", approval_id)
             pause = min(max(pause * 2, retries.SHORTEST_WAIT), retries.LONGEST_PAUSE)
 
-    def _start(self, method: Callable[[Posts, Any], Coroutine[Any, Any, Any]], argument: object) -> None:
+    def _start(self, activity: str, argument: object) -> None:
         """Run an activity of the bots beside the wait, until it is done or the call begins."""
 
         async def run() -> None:
             with suppress(ActivityError):
-                await workflow.execute_activity_method(
-                    method,
+                await workflow.execute_activity(
+                    activity,
                     argument,
                     task_queue=BOTS_QUEUE,
+                    result_type=RawValue,
                     start_to_close_timeout=retries.POSTING_FOR,
                     retry_policy=retries.POSTING,
                     cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
@@ -168,7 +177,7 @@ class ApprovalWorkflow:
         except asyncio.CancelledError:
             # Unknown at once; when the call has closed after all, the truth takes its place.
             running.cancel()
-            await keep(Bookkeeping.withdraw, row.id)
+            await keep("withdraw", row.id)
             outcome, error, _ = await running
             await self._record(row, outcome, error)
             raise
@@ -196,8 +205,8 @@ class ApprovalWorkflow:
         return Outcome.SENT, problem, text
 
     async def _record(self, row: Row, outcome: Outcome, error: str | None) -> Row:
-        run_id = workflow.info().run_id
-        return await keep(Bookkeeping.record, Ended(approval_id=row.id, run_id=run_id, outcome=outcome, error=error))
+        ended = Ended(approval_id=row.id, run_id=workflow.info().run_id, outcome=outcome, error=error)
+        return read(Row, await keep("record", ended))
 
     async def _leave(self) -> None:
         """This workflow was cancelled: settle the row, unless the call has begun, which settles it itself."""
@@ -206,46 +215,4 @@ class ApprovalWorkflow:
         if self._row.call is not None:
             await self._record(self._row, Outcome.NOT_SENT, "the workflow was cancelled before the call began")
         else:
-            await keep(Bookkeeping.withdraw, self._row.id)
-
-
-def refused(fault: Fault) -> ApplicationError:
-    return ApplicationError(f"{fault.field}: {fault.problem}", type="InvalidAsk", non_retryable=True)
-
-
-async def locally(method: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:
-    """A local activity: in the workflow task, five seconds at most."""
-    return await workflow.execute_local_activity_method(
-        method, args=args, schedule_to_close_timeout=retries.AT_HAND_FOR, retry_policy=retries.AT_HAND
-    )
-
-
-async def patiently(method: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:
-    """An ordinary activity, retried until it works; however long that takes, it is three events."""
-    return await workflow.execute_activity_method(
-        method,
-        args=args,
-        start_to_close_timeout=retries.BOOKKEEPING_FOR,
-        retry_policy=retries.UNTIL_IT_WORKS,
-        priority=retries.ASKED,
-    )
-
-
-async def keep(method: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:
-    """Bookkeeping that is done however long the database is away."""
-    try:
-        return await locally(method, *args)
-    except ActivityError as error:
-        if isinstance(error.cause, ApplicationError) and error.cause.non_retryable:
-            raise
-    return await patiently(method, *args)
-
-
-async def shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Finish `work` also when this workflow is cancelled meanwhile; the cancel is raised after it."""
-    task = asyncio.create_task(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise
+            await keep("withdraw", self._row.id)

@@ -11,6 +11,8 @@ from core.approvals import Destination, Outcome
 APPROVAL_WORKFLOW = "ApprovalWorkflow"
 SWEEP_WORKFLOW = "SweepWorkflow"
 BOTS_QUEUE = "placet-bots"
+# The field of a fault that is not one field's.
+WHOLE = "(the whole ask)"
 
 
 class _Payload(BaseModel):

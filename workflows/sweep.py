@@ -8,7 +8,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
-    from workflows import retries
+    import workflows.retries as retries
     from workflows.activities import Bookkeeping, Posts
     from workflows.payloads import BOTS_QUEUE, Round
 

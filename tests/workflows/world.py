@@ -76,6 +76,8 @@ class Quiet:
 
     def redraw(self, platform: str, result: str) -> None: ...
 
+    def outcome(self, outcome: str) -> None: ...
+
     def nudge(self, result: str) -> None:
         self.nudges.append(result)
 
