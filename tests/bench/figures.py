@@ -17,7 +17,8 @@ class Figure:
     """What was measured, in `unit`, and the floor measured in the same run; None where there is none.
 
     The bar is on the ratio to the floor (`bar_is` "ratio") or on the value itself ("value"); a `higher` figure must
-    reach its bar, any other must stay at or below it. Without a bar the figure is reported.
+    reach its bar, any other must stay at or below it. Without a bar the figure is reported. `against` says what the
+    floor is, `cause` where a miss comes from.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Figure:
     higher: bool = False
     bar_is: str = "ratio"
     against: str = ""
-    note: str = ""
+    cause: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -59,12 +60,11 @@ def write(figures: Sequence[Figure], path: Path) -> None:
 
 
 def show(figures: Sequence[Figure], console: Console) -> None:
-    table = Table(title="Placet, each figure beside its floor in the same run")
+    table = Table(title="Each figure beside its floor, measured in the same run")
     table.add_column("figure")
-    for column in ("value", "floor", "ratio", "bar"):
+    for column in ("value", "floor", "ratio", "bar", ""):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("")
-    table.add_column("held against")
+    table.add_column("the floor")
     for figure in figures:
         mark = {True: "[green]ok[/]", False: "[red]missed[/]", None: ""}[figure.ok]
         table.add_row(
@@ -73,8 +73,8 @@ def show(figures: Sequence[Figure], console: Console) -> None:
         )  # fmt: skip
     console.print(table)
     for figure in figures:
-        if figure.note:
-            console.print(f"{figure.name}: {figure.note}", style="red" if figure.ok is False else None, highlight=False)
+        if figure.ok is False:
+            console.print(f"missed: {figure.name}. {figure.cause}", style="red", highlight=False)
 
 
 def amount(value: float | None, unit: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -274,29 +275,35 @@ async def measure_one_at_a_time(door: Door, name: str, bars: tuple[float, float]
     against = f"its {len(door.recorded)} statements, BEGIN and COMMIT on {driver(door)}, and one PING by redis-py"
     return [
         Figure(f"press to reply, {name}, {label}", over_rounds(ours[1:], share) * 1000, "ms",
-               floor=over_rounds(floors[1:], share) * 1000, bar=bar, against=against)
+               floor=over_rounds(floors[1:], share) * 1000, bar=bar, against=against,
+               cause=f"What the door adds to its statements; the machine's load was {os.getloadavg()[0]:.1f}.")
         for label, share, bar in (("p50", 0.5, bars[0]), ("p99", 0.99, bars[1]))
     ]  # fmt: skip
 
 
 async def measure_crowd(door: Door, name: str, bar: float | None) -> Figure:
     """Presses per second, 64 at a time, and all that follows them in this process."""
-    ours, floors = [], []
+    ours, floors, busy, busy_floors = [], [], [], []
     for number in range(CROWD_ROUNDS + 1):
         pressed, replayed = await door.cards(CROWD_PRESSES), await door.cards(CROWD_PRESSES)
         statements = [door.statements(card) for card in replayed]
         gc.collect()
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         await at_a_time(CROWD, pressed, door.press)
         await door.settled()
-        took = time.perf_counter() - began
-        began = time.perf_counter()
+        between, cpu_between = time.perf_counter(), time.process_time()
         await at_a_time(CROWD, statements, door.bare.transact)
         if number:
-            ours.append(CROWD_PRESSES / took)
-            floors.append(CROWD_PRESSES / (time.perf_counter() - began))
-    return Figure(f"presses per second, {CROWD} at a time, {name}", median(ours), "/s", floor=median(floors), bar=bar,
-                  higher=True, against=f"the same statements on {driver(door)}, {CROWD} at a time")  # fmt: skip
+            ours.append(CROWD_PRESSES / (between - began))
+            floors.append(CROWD_PRESSES / (time.perf_counter() - between))
+            busy.append((cpu_between - cpu) / CROWD_PRESSES)
+            busy_floors.append((time.process_time() - cpu_between) / CROWD_PRESSES)
+    return Figure(
+        f"presses per second, {CROWD} at a time, {name}", median(ours), "/s", floor=median(floors), bar=bar,
+        higher=True, against=f"the same statements on {driver(door)}, {CROWD} at a time",
+        cause=f"One process is one core: a press takes {median(busy) * 1000:.2f} ms of it, its bare statements "
+        f"{median(busy_floors) * 1000:.2f} ms; the load of the machine was {os.getloadavg()[0]:.1f}.",
+    )  # fmt: skip
 
 
 async def at_a_time(number: int, items: Sequence[T], work: Callable[[T], Awaitable[None]]) -> None:
