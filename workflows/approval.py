@@ -82,7 +82,8 @@ class ApprovalWorkflow:
     async def _open(self, ask: RawValue) -> Opening:
         self._nudged = False
         opening = read(Opening, await keep("open", ask, workflow.info().first_execution_run_id))
-        self._row = opening.row
+        # What is handed over outlives the asker: a cancel of this run does not withdraw it.
+        self._row = None if opening.handed_over else opening.row
         return opening
 
     async def _hand_over(self, row: Row) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from temporalio import activity
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 from temporalio.common import RawValue
@@ -228,6 +229,24 @@ async def test_a_nudge_is_harmless_however_often_and_with_whatever_data(world: W
     assert (await world.now(row)).pending
     await world.decide(row, Verdict.DECLINE)
     assert (await asyncio.wait_for(handle.result(), 10))["status"] == "declined"
+
+
+async def test_a_workflow_that_left_the_cache_goes_on_where_it_was(
+    idle: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    refunds = Refunds()
+    async with serving(idle, cache=2), a_caller(idle.client, [refunds.refund]) as queue:
+        handles = [await idle.ask(an_ask(run=a_run(queue))) for _ in range(6)]
+        rows = [await idle.row(handle.id) for handle in handles]
+        await until(lambda: len(idle.desk.posted) == 6)
+        await asyncio.sleep(0.5)
+        assert {(await idle.now(row)).status for row in rows} == {Status.PENDING}
+        for row in rows:
+            await idle.decide(row)
+        answers = [await asyncio.wait_for(handle.result(), 15) for handle in handles]
+    assert {answer["outcome"] for answer in answers} == {"sent"}
+    assert len(refunds.calls) == 6
+    assert [record.message for record in caplog.records if record.name.startswith("temporalio")] == []
 
 
 # Posting
