@@ -7,6 +7,7 @@ import contextlib
 import logging
 import random
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -224,23 +225,35 @@ async def _serving(app: App) -> AsyncIterator[None]:
     )  # fmt: skip
     api = build_api(services)
     config = uvicorn.Config(
-        api, host=settings.http_host, port=settings.http_port, log_config=None, access_log=False,
-        lifespan="on", timeout_graceful_shutdown=3, server_header=False,
-    )  # fmt: skip
+        api, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=3, server_header=False
+    )
     server = _Server(config)
-    serving = asyncio.create_task(server.serve(), name="http")
-    while not server.started:
-        if serving.done():
-            with contextlib.suppress(SystemExit):
-                serving.result()
-            raise BadSetting("PLACET_HTTP_BIND", f"{settings.http_bind} cannot be used; is Placet running already?")
-        await asyncio.sleep(0.005)
+    with _listening(settings) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.005)  # noqa: ASYNC110
+        try:
+            yield
+        finally:
+            await release(api)
+            server.should_exit = True
+            await serving
+
+
+def _listening(settings: Settings) -> socket.socket:
+    """A socket on the bind address; taken before the server starts, so that a taken port is told in one line."""
     try:
-        yield
-    finally:
-        await release(api)
-        server.should_exit = True
-        await serving
+        family, kind, _, _, address = socket.getaddrinfo(
+            settings.http_host, settings.http_port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        why = error.strerror or "unknown address"
+        raise BadSetting("PLACET_HTTP_BIND", f"{settings.http_bind} cannot be used ({why}); is Placet running already?") from None
+    return listener
 
 
 def _check_database(store: Database) -> Check:

@@ -27,6 +27,9 @@ log = logging.getLogger("placet.demo")
 
 TOKEN = "700100200:" + "DEMO" * 8 + "DEM"
 GROUP = -1001000000001
+# One person tries things out here, quicker than Telegram would let a bot answer many.
+RATE_SCALE = 20
+API_PORT = 8420
 DIRECTORY = f"""\
 people:
   dana: {{name: Dana Reyes, identities: {{telegram: 1001}}}}
@@ -82,13 +85,18 @@ async def _refuse(bad: BadSetting) -> None:
 async def _run(data_dir: Path, port: int, browser: bool) -> None:
     async with AsyncExitStack() as stack:
         try:
-            sandbox = await stack.enter_async_context(Sandbox(port, data_dir / "sandbox"))
+            sandbox = await stack.enter_async_context(Sandbox(port, data_dir / "sandbox", rate_scale=RATE_SCALE))
         except OSError as error:
             raise BadSetting("--port", f"{port} cannot be used: {error.strerror}; give another one") from None
         first = _set_up_chats(sandbox)
         os.environ["PLACET_TELEGRAM_TOKEN"] = TOKEN
         os.environ["PLACET_TELEGRAM_BASE_URL"] = sandbox.url
-        settings = read_settings(data_dir=data_dir, http_bind=f"127.0.0.1:{_free_port(8420)}")
+        # Nothing of a placet.toml that happens to lie here may reach a real database from the demo.
+        settings = read_settings(
+            data_dir=data_dir, http_bind=f"127.0.0.1:{_free_port(API_PORT)}", database_url=None, redis_url=None,
+            temporal_address=None, temporal_namespace="default", temporal_codec=None, admin_token=None, url=None,
+            token=None, public_url=None,
+        )  # fmt: skip
         app = await stack.enter_async_context(running(settings))
         await app.store.write(_apply_once)
         agent = SampleAgentPanel(sandbox, app, data_dir)

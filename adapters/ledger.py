@@ -186,7 +186,7 @@ _RESERVE = Statement(
 )
 _TAKE_REDRAW = Statement(
     update(t.messages)
-    .where(_card.id == bindparam("posted"), _FREE)
+    .where(_card.id == bindparam("posted"), sa.or_(_FREE, _card.claim == bindparam("holder")))
     .values(claim=bindparam("holder"), claim_until=bindparam("until"))
     .returning(*_posted)
 )

@@ -57,6 +57,11 @@ class Metrics:
         self._decisions = Counter(
             "placet_decisions", "Approvals that became final, by how and where.", ["verdict", "via"], registry=registry
         )
+        self._outcomes = Counter(
+            "placet_outcomes", "Calls that were allowed, by what became of them.", ["outcome"], registry=registry
+        )
+        for outcome in ("sent", "not_sent", "unknown"):
+            self._outcomes.labels(outcome)
         self._nudges = Counter(
             "placet_nudges", "Nudges to waiting workflows, by result.", ["result"], registry=registry
         )
@@ -103,6 +108,9 @@ class Metrics:
 
     def redraw(self, platform: str, result: str) -> None:
         self._redraws.labels(platform, result).inc()
+
+    def outcome(self, outcome: str) -> None:
+        self._outcomes.labels(outcome).inc()
 
     def nudge(self, result: str) -> None:
         self._nudges.labels(result).inc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from dataclasses import dataclass
@@ -144,7 +145,9 @@ def read_ask(document: bytes | str, *, over: Literal["temporal", "http"]) -> Ask
     try:
         ask = Ask.model_validate(fields)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        errors = error.errors(include_input=False, include_url=False, include_context=False)
+        # A misspelt field is named before the one that is missing because of it.
+        first = min(errors, key=lambda each: each["type"] != "extra_forbidden")
         raise Invalid(_path(first["loc"]), _problem(first["type"], first["msg"], first["loc"])) from None
     default = Runtime.TURN if over == "temporal" else Runtime.EXTERNAL
     runtime = ask.runtime or default
@@ -165,11 +168,18 @@ def _path(loc: tuple[int | str, ...]) -> str:
 
 def _problem(kind: str, message: str, loc: tuple[int | str, ...]) -> str:
     if kind == "extra_forbidden":
-        known = ", ".join(Ask.model_fields) if len(loc) == 1 else "the names that the document lists"
-        return f"unknown field; the fields are {known}"
+        known = _fields_at(loc)
+        near = difflib.get_close_matches(str(loc[-1]), known, n=1)
+        return "unknown field; " + (f"did you mean {near[0]}?" if near else f"the fields are {', '.join(known)}")
     if kind == "missing":
         return "required and missing"
     return message.removeprefix("Value error, ")
+
+
+def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
+    models: dict[str, type[BaseModel]] = {"presentation": Presentation, "run": Run}
+    model = models.get(str(loc[0]), Ask) if len(loc) > 1 else Ask
+    return list(model.model_fields)
 
 
 def presentation_text(ask: Ask) -> str:

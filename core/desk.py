@@ -109,7 +109,7 @@ class Desk:
             if not isinstance(error, Slow):
                 await self._could_not(approval_id, say("undeliverable_retrying", platform=surface.name))
             raise
-        await self._save(held, claim, message, drawn)
+        await self._save(surface, held, claim, message, drawn)
         log.info("posted", extra={"approval": approval_id, "platform": surface.name, "chat": message.chat})
         await self.approvals.mark_undeliverable(approval_id, None)
         await self._attach(surface, held.id)
@@ -117,14 +117,17 @@ class Desk:
         return "posted"
 
     async def _post(self, surface: Surface, destination: Destination, card: Card, token: str) -> Message:
-        account = destination.account
-        chat = await self.store.read(lambda ledger: ledger.moved_to(surface.name, account, destination.chat))
+        chat = await self.store.read(
+            lambda ledger: ledger.moved_to(surface.name, destination.account, destination.chat)
+        )
         try:
             return await surface.post(replace(destination, chat=chat), card, token=token)
         except Moved as moved:
             to = moved.to
-            await self.moved(surface.name, account, chat, to)
-            return await surface.post(replace(destination, chat=to), card, token=token)
+        message = await surface.post(replace(destination, chat=to), card, token=token)
+        # The message names the account by its id, as every other message of that chat does.
+        await self.moved(surface.name, message.account, chat, to)
+        return message
 
     async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
         """A chat has a new id: remember it, and re-key the messages in it."""
@@ -151,14 +154,16 @@ class Desk:
             await self._attach(self.surfaces[destination.platform], row.id)
         return "posted"
 
-    async def _save(self, held: Posted, claim: str, message: Message, drawn: Drawn) -> None:
+    async def _save(self, surface: Surface, held: Posted, claim: str, message: Message, drawn: Drawn) -> None:
+        whole = not self._files(surface, drawn)
+
         def save(ledger: Ledger) -> bool:
             now = self.clock.now()
             shown_id = ledger.show(text_of(drawn.card), now)
             return ledger.mark(
                 held.id, claim=claim, message_id=message.id, account=message.account, chat=message.chat,
                 thread=message.thread, posted_at=now, shown_revision=drawn.approval.revision, shown_id=shown_id,
-                failed=None, claim_until=now,
+                attached_revision=drawn.approval.content_revision if whole else 0, failed=None, claim_until=now,
             )  # fmt: skip
 
         if not await self.store.write(save):
@@ -242,11 +247,11 @@ class Desk:
         claim = secrets.token_urlsafe(12)
         while True:
             posted = await self.store.write(lambda ledger: self._take(ledger, posted_id, claim))
-            if posted is None or posted.message is None:
+            if posted is None:
                 return
             surface = self.surfaces.get(posted.platform)
             drawn = await self.draw(posted.approval_id)
-            if surface is None or drawn is None:
+            if surface is None or drawn is None or posted.message is None:
                 await self._release(posted_id, claim)
                 return
             if posted.shown_revision != drawn.approval.revision and not await self._redraw(
@@ -311,7 +316,8 @@ class Desk:
     async def redraw_all(self, approval_id: str) -> None:
         """Redraw every card of an approval that this process has a surface for."""
         rows = await self.store.read(lambda ledger: ledger.posted_for(approval_id, Kind.CARD))
-        await asyncio.gather(*(self.redraw(row.id) for row in rows if row.platform in self.surfaces))
+        shown = [row for row in rows if row.message_id is not None and row.platform in self.surfaces]
+        await asyncio.gather(*(self.redraw(row.id) for row in shown))
 
     async def redraw_stale(self, limit: int = 200) -> int:
         """Redraw what fell through: cards that show an old revision; how many were taken up."""
@@ -367,7 +373,7 @@ class Desk:
         posted, _ = found
         try:
             message = await surface.prompt(press.message, press.actor, reply.text)
-        except (Gone, Refused, Slow, Unavailable) as error:
+        except (Gone, Moved, Refused, Slow, Unavailable) as error:
             log.warning("prompt failed", extra={"approval": reply.approval_id, "error": type(error).__name__})
             return
         await self._note(posted, Kind.PROMPT, message, press.actor.id)
@@ -382,7 +388,7 @@ class Desk:
         # A copy that a crash left behind: nobody else knows of it, so it is redrawn from here.
         drawn = await self.draw(approval_id)
         if drawn is not None:
-            with suppress(Gone, Refused, Slow, Unavailable):
+            with suppress(Gone, Moved, Refused, Slow, Unavailable):
                 surface = self.surfaces[press.message.platform]
                 await surface.redraw(press.message, drawn.card, token=press.token)
 

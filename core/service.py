@@ -78,6 +78,15 @@ class Taken:
     claim: Claim | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What became of a press: the reply; the row it changed; the decided row that nobody may have been told of."""
+
+    reply: Reply
+    changed: Approval | None = None
+    unheard: Approval | None = None
+
+
 class Approvals:
     """Opens, judges and settles approvals over the ports it is given."""
 
@@ -144,6 +153,8 @@ class Approvals:
             found = self._asked_before(ledger, origin)
             if found is None:
                 raise Unavailable("an approval of the same origin is being written; ask again")
+            if found.idempotency_hash != origin.idempotency_hash:
+                return Refusal("idempotency_conflict", say("idempotency_conflict"))
             return Opened(found, created=False)
         ledger.audit(AuditLine(approval.id, now, "opened", 1, identity=origin.asked_by, surface=asked.runtime.value))
         return Opened(approval, created=True)
@@ -203,17 +214,20 @@ class Approvals:
             self.meter.press(press.actor.platform, "too_fast", time.perf_counter() - started)
             return Reply(say("too_fast", seconds=admission.wait_s), Tone.ALERT, result="too_fast")
         try:
-            reply, told = await self.store.write(lambda ledger: self._press(ledger, press))
+            judged = await self.store.write(lambda ledger: self._press(ledger, press))
         except Repeated:
             # One event of a platform decides one approval; this one has decided another.
-            reply, told = Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"), None
+            judged = _Judged(Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"))
         except Unavailable:
             self.meter.press(press.actor.platform, "unavailable", time.perf_counter() - started)
             raise
+        reply = judged.reply
         if reply.refused and admission.chat_empty:
             reply = replace(reply, text=say("refused_short"))
-        if told is not None:
-            self._tell(told)
+        if judged.changed is not None:
+            self._tell(judged.changed)
+        elif judged.unheard is not None:
+            self._later(self.bell.ring(judged.unheard))
         self._later(self.gate.settle(press, reply))
         seconds = time.perf_counter() - started
         self.meter.press(press.actor.platform, reply.result, seconds)
@@ -229,31 +243,33 @@ class Approvals:
         )
         return reply
 
-    def _press(self, ledger: Ledger, press: Press) -> tuple[Reply, Approval | None]:
+    def _press(self, ledger: Ledger, press: Press) -> _Judged:
         if press.text is not None:
             found = ledger.posted_at(press.message)
         else:
             found = ledger.posted_of_token(press.token) if press.verb in VERBS else None
         if found is None:
-            return Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"), None
+            return _Judged(Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"))
         posted, approval = found
         if not self._from_its_place(ledger, posted, press):
-            return Reply(say("wrong_place"), Tone.ALERT, refused=True, result="wrong_place"), None
+            return _Judged(Reply(say("wrong_place"), Tone.ALERT, refused=True, result="wrong_place"))
         person = ledger.person_of(press.actor)
         if person is None:
             text = say("not_linked", platform=press.actor.platform)
-            return self._refused(approval, "not_linked", text), None
+            return _Judged(self._refused(approval, "not_linked", text))
         if (why := self.directory.may_answer(ledger, approval, person)) is not None:
-            return self._refused(approval, why, self._who_may(ledger, approval, why)), None
+            return _Judged(self._refused(approval, why, self._who_may(ledger, approval, why)))
         verdict = Verdict.ALLOW if press.verb == Verb.ALLOW else Verdict.DECLINE
-        note = press.text.strip() if press.text is not None else None
+        note = _storable(press.text).strip() if press.text is not None else None
         while True:
             now = self.clock.now()
             expired = self._expire_if_due(ledger, approval, now)
             current = expired or approval
             reply = self._before_deciding(ledger, current, posted, person, press, verdict, now)
             if reply is not None:
-                return reply, expired
+                # The process that committed this very press may have been killed before it could tell the workflow.
+                same = current.decision_key == press.key and current.consumed_at is None
+                return _Judged(reply, expired, unheard=current if same else None)
             decided = self._decide(
                 ledger, current, person, verdict, note=note, by_message=note is not None, key=press.key,
                 via=press.actor.platform, identity=press.actor.id, shown_id=posted.shown_id, now=now,
@@ -262,7 +278,7 @@ class Approvals:
                 key = "declined_with_note" if note else "allowed" if verdict is Verdict.ALLOW else "declined"
                 reply = Reply(say(key, agent=approval.agent, tool=approval.tool), Tone.GOOD, redraw=True,
                               approval_id=approval.id, result=decided.status.value)  # fmt: skip
-                return reply, decided
+                return _Judged(reply, decided)
             # The compare-and-swap was lost: judge again on what stands there now.
             again = ledger.approval(approval.id)
             if again is None:
@@ -376,7 +392,7 @@ class Approvals:
                 if note is not None and len(note) > NOTE_LIMIT:
                     return Refusal("note_too_long", say("note_too_long", limit=NOTE_LIMIT)), expired
                 decided = self._decide(
-                    ledger, current, person, verdict, note=note or None, by_message=by_message, key=key, via=via,
+                    ledger, current, person, verdict, note=_storable(note) if note else None, by_message=by_message, key=key, via=via,
                     identity=None, shown_id=ledger.show(shown, now) if shown else None, now=now,
                 )  # fmt: skip
                 if decided is not None:
@@ -722,7 +738,9 @@ class Approvals:
         event = approval.outcome.value if approval.outcome is not Outcome.NONE else approval.status.value
         log.info(event, extra={"approval": approval.id, "by": approval.decided_by, "via": approval.decided_via,
                                "revision": approval.revision})  # fmt: skip
-        if approval.outcome is Outcome.NONE and not approval.pending:
+        if approval.outcome not in (Outcome.NONE, Outcome.SENDING):
+            self.meter.outcome(approval.outcome.value)
+        elif approval.outcome is Outcome.NONE and not approval.pending:
             self.meter.decision(approval.status.value, approval.decided_via or "none")
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
@@ -739,6 +757,11 @@ class Approvals:
         """Finish what is still being told."""
         while self._telling:
             await asyncio.wait(set(self._telling))
+
+
+def _storable(text: str) -> str:
+    """A text without what no database holds: U+0000, and halves of surrogate pairs."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def _remind_at(now: datetime, expires_at: datetime, before_s: int | None) -> datetime | None:

@@ -28,7 +28,7 @@ ENGLISH: Final[Mapping[str, str]] = {
     "already_cancelled": "The request was withdrawn {when}. There is nothing left to decide.",
     "expired_now": "Too late: the time ran out just now. Nothing was run.",
     "not_linked": "This {platform} account is linked to nobody here. Ask an administrator for a code and send me in "
-    "private: /start CODE (Slack, Discord: /placet link CODE).",
+    "private: /start CODE",
     "not_entitled": "You do not have the right to answer this. It can be answered by {who}.",
     "not_asked": "This is not yours to answer. It can be answered by {who}.",
     "anonymous": "You post anonymously here, so I cannot tell who you are. Press the button, or answer as yourself.",

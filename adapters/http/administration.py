@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
@@ -106,7 +107,7 @@ async def apply(request: Request, services: Using, caller: ByAdmin) -> ChangesVi
     """Puts this directory in the place of the applied one, whole or not at all. A wrong line is named."""
     body = await read_body(request, YAML_OR_JSON, services.limits.directory)
     try:
-        wanted = read_directory(body.decode("utf-8"))
+        wanted = await asyncio.to_thread(read_directory, body.decode("utf-8"))
     except UnicodeDecodeError:
         raise invalid(WHOLE, "not valid UTF-8") from None
     except DirectoryError as error:

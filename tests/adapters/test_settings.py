@@ -144,7 +144,6 @@ def test_a_file_that_cannot_be_read_is_told() -> None:
 def test_names_of_platforms_and_of_kubernetes_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("placet.toml").write_text('telegram_token = "1:x"\n')
     for name, value in {
-        "PLACET_SLACK_BOT_TOKEN": "xoxb",
         "PLACET_SERVICE_HOST": "10.0.0.1",
         "PLACET_SERVICE_PORT_HTTP": "8420",
         "PLACET_PORT": "tcp://10.0.0.1:8420",
@@ -153,6 +152,9 @@ def test_names_of_platforms_and_of_kubernetes_pass(monkeypatch: pytest.MonkeyPat
     }.items():
         monkeypatch.setenv(name, value)
     assert read_settings().http_port == 8420
+    monkeypatch.setenv("PLACET_SLACK_BOT_TOKEN", "xoxb")
+    assert "PLACET_SLACK_BOT_TOKEN: there is no such setting" in refusal_of()
+    monkeypatch.delenv("PLACET_SLACK_BOT_TOKEN")
     monkeypatch.setenv("PLACET_MATRIX_TOKEN", "x")
     assert "PLACET_MATRIX_TOKEN: there is no such setting" in refusal_of()
     assert read_settings({"matrix", "telegram", "slack"})
