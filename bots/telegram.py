@@ -14,15 +14,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from itertools import groupby
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import telegram
 from pydantic import SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode
 from telegram import (
+    BotCommandScopeAllPrivateChats,
     ForceReply,
     InlineKeyboardButton,
     InlineKeyboardMarkup,
@@ -48,7 +49,7 @@ from bots.pacing import PATIENCE_S, Pacer, Rate
 from bots.settings import PlatformSettings, read_settings
 from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
 from core.buttons import ButtonData, unpack
-from core.ports import BadSetting, Gone, Hooks, Lease, Moved, Refused, Slow, Unavailable
+from core.ports import BadSetting, Finding, Gone, Hooks, Lease, Moved, Refused, Slow, Unavailable
 from core.wording import fill, say
 
 # The library then gives durations as timedelta, as its next version always will.
@@ -76,6 +77,9 @@ NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 ALLOWED_UPDATES = ("message", "callback_query", "my_chat_member")
 POLL_S, PRESS_S, DRAIN_S, LEASE_RETRY_S = 10, 15.0, 5.0, 2.0
 TRIES = 5
+# Health pages ask often and give a check 3 s; what is well is not asked again at once.
+CHECK_S, CHECK_AGAIN_S = 2.5, 15.0
+OFFERED = ("start", "pending", "help")
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of the header
 
 
@@ -155,6 +159,8 @@ class Telegram:
         self._on_press: Callable[[Press], Awaitable[Reply]] | None = None
         self._answers: set[asyncio.Task[None]] = set()
         self._told_to_wait: deque[tuple[str, int]] = deque(maxlen=1000)
+        self._offered: set[str] = set()
+        self._well: tuple[float, Sequence[Finding]] = (0.0, ())
 
     async def post(self, destination: Destination, card: Card, *, token: str) -> Message:
         """Send a card. After Unavailable the message may exist all the same: its token works."""
@@ -277,6 +283,19 @@ class Telegram:
             return 503
         return 200
 
+    async def check(self) -> Sequence[Finding]:
+        """Each bot held against Telegram: its token, the way there, who takes its updates. While all is well, it is
+        asked again after CHECK_AGAIN_S only."""
+        now = asyncio.get_running_loop().time()
+        until, well = self._well
+        if now < until:
+            return well
+        found = await asyncio.gather(*(self._check(account) for account in self._bots))
+        findings = [finding for of_bot in found for finding in of_bot]
+        if all(finding.level == "ok" for finding in findings):
+            self._well = now + CHECK_AGAIN_S, findings
+        return findings
+
     async def close(self) -> None:
         """Let go of the connections; nothing is called after this."""
         for request in self._requests:
@@ -296,6 +315,48 @@ class Telegram:
             request=calls,
             get_updates_request=polls,
         )
+
+    # Checking
+
+    async def _check(self, account: str) -> Sequence[Finding]:
+        bot, name, server = self._bots[account], f"Telegram bot {account}", _server(self._settings.telegram_base_url)
+        try:
+            async with asyncio.timeout(CHECK_S):
+                me, hook = await bot.get_me(), await bot.get_webhook_info()
+            return [Finding("ok", _introduced(name, me)), self._check_delivery(account, name, hook)]
+        except InvalidToken:
+            return [Finding("fail", f"{name}: {server} does not accept its token",
+                            "copy it from @BotFather into PLACET_TELEGRAM_TOKEN again, and start again")]  # fmt: skip
+        except RetryAfter as error:
+            return [Finding("warn", f"{name}: {server} asks to wait {_seconds(error):g} s",
+                            "wait; if it stays, another program uses this token")]  # fmt: skip
+        except (TelegramError, TimeoutError) as error:
+            why = _why(error) if isinstance(error, TelegramError) else f"no answer within {CHECK_S:g} s"
+            return [Finding("fail", f"{name}: {server} does not answer ({why})",
+                            "let this machine through to it, or set PLACET_TELEGRAM_BASE_URL right")]  # fmt: skip
+        except Exception as error:
+            return [Finding("fail", f"{name}: the check itself broke ({type(error).__name__})", "report this as a bug")]
+
+    def _check_delivery(self, account: str, name: str, hook: telegram.WebhookInfo) -> Finding:
+        """Whether what people press comes here. A process that only checks cannot know whether another one runs."""
+        listening = self._on_press is not None
+        level: Literal["warn", "fail"] = "fail" if listening else "warn"
+        told = "" if listening else "if Placet runs already, "
+        host, waiting = _server(hook.url), f"updates that wait: {hook.pending_update_count}"
+        fix = f"start Placet, which sets it right; {told}another program uses this token: end it, or make a new token"
+        if self._settings.telegram_webhook_secret is None:
+            if hook.url:
+                return Finding(level, f"{name}: a webhook at {host} takes its updates; {waiting}", fix)
+            return Finding("ok", f"{name}: no webhook takes its updates from polling; {waiting}")
+        if hook.url != self._webhook(account):
+            where = f"delivers to {host}" if hook.url else "delivers nowhere"
+            return Finding(level, f"{name}: Telegram {where} instead of PLACET_PUBLIC_URL; {waiting}", fix)
+        if hook.last_error_message and hook.pending_update_count:
+            at = f", {hook.last_error_date.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if hook.last_error_date else ""
+            said = shortened(" ".join(hook.last_error_message.split()), 100)
+            return Finding("warn", f"{name}: Telegram's last delivery failed ({said}{at}); {waiting}",
+                           "see that PLACET_PUBLIC_URL leads to the process of the bots, over TLS")  # fmt: skip
+        return Finding("ok", f"{name}: Telegram delivers to PLACET_PUBLIC_URL; {waiting}")
 
     # Sending
 
@@ -369,6 +430,7 @@ class Telegram:
             await bot.delete_webhook()
             self._usernames[account] = (await bot.get_me()).username or ""
             inbox.ready = True
+            self._later(self._offer_commands(account))
         return await bot.get_updates(
             offset=inbox.offset, timeout=timedelta(seconds=POLL_S), allowed_updates=ALLOWED_UPDATES
         )
@@ -462,7 +524,7 @@ class Telegram:
             try:
                 self._usernames[account] = (await self._bots[account].get_me()).username or ""
                 await self._bots[account].set_webhook(
-                    f"{str(self._settings.public_url).rstrip('/')}/telegram/{account}",
+                    self._webhook(account),
                     secret_token=secret.get_secret_value() if secret else None,
                     allowed_updates=ALLOWED_UPDATES,
                     max_connections=40,
@@ -473,7 +535,24 @@ class Telegram:
                                                       "why": _why(error)})  # fmt: skip
                 await self._pause(backoff())
         log.info("webhook set", extra={"account": account})
+        self._later(self._offer_commands(account))
         await asyncio.Event().wait()
+
+    def _webhook(self, account: str) -> str:
+        return f"{str(self._settings.public_url).rstrip('/')}/telegram/{account}"
+
+    async def _offer_commands(self, account: str) -> None:
+        """Have Telegram list the commands in private chats; a convenience, so it is tried once per start."""
+        if account in self._offered:
+            return
+        self._offered.add(account)
+        try:
+            await self._bots[account].set_my_commands(
+                [(name, say(f"command_{name}")) for name in OFFERED], scope=BotCommandScopeAllPrivateChats()
+            )
+        except TelegramError as error:
+            log.warning("commands not listed", extra={"account": account, "error": type(error).__name__,
+                                                      "why": _why(error)})  # fmt: skip
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds * self._pace)
@@ -886,6 +965,19 @@ def _keyboard(card: Card, token: str) -> InlineKeyboardMarkup | None:
         for button in card.buttons
     ]
     return InlineKeyboardMarkup([buttons[at : at + BUTTONS_IN_ROW] for at in range(0, len(buttons), BUTTONS_IN_ROW)])
+
+
+def _introduced(name: str, me: telegram.User) -> str:
+    privacy = "off" if me.can_read_all_group_messages else "on"
+    groups = "" if me.can_join_groups else "; it cannot be added to groups (@BotFather, /setjoingroups)"
+    heard = "presses and replies to its own messages arrive either way"
+    return f"{name} (@{me.username}) answers; privacy mode is {privacy}, {heard}{groups}"
+
+
+def _server(url: str | None) -> str:
+    """Host and port of an address: its path and its user may be secrets."""
+    parts = urlsplit(url or "")
+    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "?"
 
 
 def _is_group(chat: str) -> bool:

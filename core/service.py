@@ -392,8 +392,8 @@ class Approvals:
                 if note is not None and len(note) > NOTE_LIMIT:
                     return Refusal("note_too_long", say("note_too_long", limit=NOTE_LIMIT)), expired
                 decided = self._decide(
-                    ledger, current, person, verdict, note=_storable(note) if note else None, by_message=by_message, key=key, via=via,
-                    identity=None, shown_id=ledger.show(shown, now) if shown else None, now=now,
+                    ledger, current, person, verdict, note=_storable(note) if note else None, by_message=by_message,
+                    key=key, via=via, identity=None, shown_id=ledger.show(shown, now) if shown else None, now=now,
                 )  # fmt: skip
                 if decided is not None:
                     return decided, decided

@@ -64,6 +64,9 @@ ENGLISH: Final[Mapping[str, str]] = {
     "which_one": "Several requests wait here. Reply to the card you mean, or press its buttons.",
     "help": "I bring you what waits for a person's yes or no. Press a button on a card, or reply to a card to decline "
     "it with a note. /pending lists what waits for you.",
+    "command_start": "Link this account with a code",
+    "command_pending": "What waits for your answer",
+    "command_help": "What I am for",
     "reminder": "Still waiting: {title}. It expires {left}.",
     # Why something is refused over HTTP or in a workflow.
     "idempotency_conflict": "this Idempotency-Key was used for another body; use a new key",

@@ -22,6 +22,7 @@ from adapters.directory_file import read_directory
 from adapters.doctor import examine
 from adapters.embedded import TemporalServer
 from adapters.migrate import migrate
+from adapters.sandbox import Sandbox
 from adapters.settings import ADMIN_TOKEN_FILE, Settings, admin_token, read_settings
 from core.ports import Finding
 from tests.adapters.api import an_api, served
@@ -315,6 +316,25 @@ async def test_the_command_ends_with_1_when_a_check_fails(tmp_path: Path) -> Non
     assert code == 1
     assert err.count("\n") == 1
     assert [finding["level"] for finding in json.loads(out) if "PLACET_PUBLIC_URL" in finding["what"]] == ["fail"]
+
+
+async def test_the_command_asks_telegram(tmp_path: Path) -> None:
+    async with Sandbox() as sandbox:
+        token = "7000000001:" + "A" * 30
+        sandbox.add_bot(token, "placet_bot")
+        given = {
+            "PLACET_DATA_DIR": str(tmp_path / "data"), "PLACET_HTTP_BIND": f"127.0.0.1:{free_port()}",
+            "PLACET_TELEGRAM_TOKEN": token, "PLACET_TELEGRAM_BASE_URL": sandbox.url,
+        }  # fmt: skip
+        code, out, _ = await doctor(**given)
+        assert code == 0
+        assert "ok    Telegram bot 7000000001 (@placet_bot) answers" in out
+        sandbox.telegram.fail("*", status=401, description="Unauthorized", times=None)
+        code, out, err = await doctor(**given)
+        assert code == 1
+        assert "fail  Telegram bot 7000000001: 127.0.0.1:" in out
+        assert "fix: copy it from @BotFather" in out
+        assert "AAAA" not in out + err
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class Setting:
     """A sandbox with a bot, two people, a group, a forum and a small group; and a surface that speaks to it."""
 
     sandbox: Sandbox
+    settings: Settings
     surface: Telegram
     chores: Chores
     lease: SwitchedLease
@@ -103,7 +104,7 @@ async def telegram(
         chores, lease = Chores(), SwitchedLease()
         surface = Telegram(settings, Hooks(chores, chores, lambda name: lease), pace=pace)
         try:
-            yield Setting(sandbox, surface, chores, lease, port)
+            yield Setting(sandbox, settings, surface, chores, lease, port)
         finally:
             await surface.close()
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from telegram.error import BadRequest
 
 from adapters.sandbox.telegram.records import Message as Kept
+from adapters.sandbox.telegram.records import Webhook
 from bots import PLATFORMS
-from bots.telegram import Settings, inert, render, units, vendor_errors
+from bots.telegram import Settings, Telegram, inert, render, units, vendor_errors
 from core.approvals import Actor, Button, Destination, Message, Reply, Tone
 from core.buttons import Verb, new_token
-from core.ports import BadSetting, Gone, Hooks, Refused, Slow, Unavailable
+from core.ports import BadSetting, Finding, Gone, Hooks, Refused, Slow, Unavailable
 from tests.bots.contract import CARDS, FILE, PLAIN, Door, settled
 from tests.bots.telegram_bench import (
     DANA,
@@ -752,12 +755,148 @@ async def test_before_anyone_listens_a_webhook_is_told_to_come_again() -> None:
 async def test_polling_takes_a_webhook_of_before_away(setting: Setting) -> None:
     await setting.surface.post(PRIVATE, PLAIN, token=new_token())
     bot = setting.world.bots[int(ID)]
-    from adapters.sandbox.telegram.records import Webhook
-
     bot.webhook = Webhook(url="http://127.0.0.1:9/old")
     async with listening(setting, Door()):
         await eventually(lambda: setting.world.calls_of("getUpdates"))
     assert bot.webhook is None
+
+
+# Checking
+
+
+def told(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Levels and words; nothing of it carries a token, and what is wrong comes with its fix."""
+    for finding in findings:
+        assert TOKEN.split(":")[1] not in finding.what + finding.fix
+        assert finding.level == "ok" or finding.fix
+    return [(finding.level, finding.what) for finding in findings]
+
+
+async def test_a_bot_that_is_well_is_asked_once_in_a_while(setting: Setting) -> None:
+    async with listening(setting, Door()):
+        await eventually(lambda: setting.world.calls_of("getUpdates"))
+        before = len(setting.world.calls_of("getMe"))
+        findings = await setting.surface.check()
+        assert await setting.surface.check() == findings
+    assert told(findings) == [
+        ("ok", f"Telegram bot {ID} (@placet_bot) answers; privacy mode is on, presses and replies to its own messages "
+               "arrive either way"),
+        ("ok", f"Telegram bot {ID}: no webhook takes its updates from polling; updates that wait: 0"),
+    ]  # fmt: skip
+    assert len(setting.world.calls_of("getMe")) == before + 1
+    assert len(setting.world.calls_of("getWebhookInfo")) == 1
+
+
+async def test_each_bot_is_checked() -> None:
+    async with telegram(TOKEN, OTHER_TOKEN) as setting:
+        setting.world.bots[int(OTHER_ID)].privacy = False
+        words = [what for _, what in told(await setting.surface.check())]
+    assert [(ID in what, OTHER_ID in what) for what in words] == [(True, False)] * 2 + [(False, True)] * 2
+    assert "privacy mode is off" in words[2]
+
+
+async def test_a_revoked_token_is_told_by_the_bot_and_asked_again(setting: Setting) -> None:
+    setting.world.fail("*", status=401, description="Unauthorized", times=None)
+    ((level, what),) = told(await setting.surface.check())
+    assert (level, what) == (
+        "fail", f"Telegram bot {ID}: {setting.sandbox.url.removeprefix('http://')} does not accept its token"
+    )  # fmt: skip
+    setting.world.mend()
+    assert {level for level, _ in told(await setting.surface.check())} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "level", "words"),
+    [
+        ({"status": 502}, "fail", "does not answer"),
+        ({"retry_after": 33}, "warn", "asks to wait 33 s"),
+        ({"status": 400, "description": "Bad Request: odd"}, "fail", "does not answer (Odd)"),
+    ],
+)
+async def test_trouble_with_telegram_is_told(setting: Setting, fault: dict[str, Any], level: str, words: str) -> None:
+    setting.world.fail("getMe", **fault)
+    ((found, what),) = told(await setting.surface.check())
+    assert (found, words in what) == (level, True)
+
+
+async def test_a_server_that_is_not_there_or_silent_is_told_in_time(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bots.telegram.CHECK_S", 0.2)
+    setting.world.delay("getMe", 30)
+    ((level, what),) = told(await setting.surface.check())
+    assert (level, "no answer within 0.2 s" in what) == ("fail", True)
+    settings = Settings(telegram_token=(SecretStr(TOKEN),), telegram_base_url="http://hush:hush@127.0.0.1:9/hush")
+    surface = Telegram(settings, HOOKS)
+    ((level, what),) = told(await surface.check())
+    assert (level, what) == ("fail", f"Telegram bot {ID}: 127.0.0.1:9 does not answer (NetworkError)")
+    await surface.close()
+
+
+async def test_a_webhook_set_elsewhere_while_this_one_polls_is_a_fault(setting: Setting) -> None:
+    bot = setting.world.bots[int(ID)]
+    bot.webhook = Webhook(url="https://other.example/hush")
+    here = f"Telegram bot {ID}: a webhook at other.example takes its updates; updates that wait: "
+    level, what = told(await setting.surface.check())[1]
+    assert (level, what.rstrip("0123456789")) == ("warn", here)
+    async with listening(setting, Door()):
+        await eventually(lambda: setting.world.calls_of("getUpdates"))
+        assert told(await setting.surface.check())[1][0] == "ok"
+    setting.surface = Telegram(setting.settings, HOOKS)
+    polls = len(setting.world.calls_of("getUpdates"))
+    async with listening(setting, Door()):
+        await eventually(lambda: len(setting.world.calls_of("getUpdates")) > polls)
+        bot.webhook = Webhook(url="https://other.example/hush")
+        assert told(await setting.surface.check())[1] == ("fail", f"{here}0")
+    await setting.surface.close()
+
+
+async def test_the_webhook_of_this_one_is_held_against_telegrams() -> None:
+    async with telegram(webhook_secret="s" * 32) as setting:
+        bot, name = setting.world.bots[int(ID)], f"Telegram bot {ID}"
+        level, what = told(await setting.surface.check())[1]
+        nowhere = f"{name}: Telegram delivers nowhere instead of PLACET_PUBLIC_URL; updates that wait: "
+        assert (level, what.rstrip("0123456789")) == ("warn", nowhere)
+        async with listening(setting, Door()):
+            hook = await setting.world.until(lambda: bot.webhook)
+            # Nobody serves there: what is pressed waits, and Telegram says why.
+            setting.world.start(DANA)
+            await setting.world.until(lambda: hook.last_error)
+            level, what = told(await setting.surface.check())[1]
+            assert level == "warn"
+            assert "last delivery failed (Connection failed: ConnectError, " in what
+            assert not what.endswith("updates that wait: 0")
+            bot.webhook = Webhook(url="https://other.example/hush")
+            level, what = told(await setting.surface.check())[1]
+            assert (level, "delivers to other.example instead" in what) == ("fail", True)
+    async with webhook(Door()) as setting:
+        await confirmed(setting)
+        assert told(await setting.surface.check())[1] == (
+            "ok", f"{name}: Telegram delivers to PLACET_PUBLIC_URL; updates that wait: 0"
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("secret", ["", "s" * 32])
+async def test_the_commands_are_listed_in_private_chats_once_per_start(secret: str) -> None:
+    async with telegram(webhook_secret=secret) as setting:
+        for _ in range(2):
+            async with listening(setting, Door()):
+                await eventually(lambda: setting.world.bots[int(ID)].commands)
+        assert [each["command"] for each in setting.world.bots[int(ID)].commands] == ["start", "pending", "help"]
+        (call,) = setting.world.calls_of("setMyCommands")
+        assert "all_private_chats" in str(call.params["scope"])
+
+
+async def test_commands_that_cannot_be_listed_are_logged_and_hold_nothing_up(
+    setting: Setting, caplog: pytest.LogCaptureFixture
+) -> None:
+    setting.world.fail("setMyCommands", status=400, description="Bad Request: BOT_COMMAND_INVALID")
+    door = Door()
+    async with listening(setting, door):
+        card = await setting.surface.post(PRIVATE, PLAIN, token=new_token())
+        setting.world.press(DANA, DANA, int(card.id), label="Allow")
+        await door.pressed()
+        await eventually(lambda: any(record.message == "commands not listed" for record in caplog.records))
 
 
 # Settings
