@@ -44,7 +44,7 @@ def root_of(text: str) -> Node:
         # The parser lets through whatever trips it (OverflowError on a character's number, ReaderError and others).
         raise DirectoryError(1, f"is no valid YAML ({type(error).__name__})") from None
     if root is None:
-        raise DirectoryError(1, "the file is empty; to remove everybody, say so with `people: {}`")
+        raise DirectoryError(1, "the file is empty; declare people at least")
     return root
 
 

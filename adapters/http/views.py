@@ -23,13 +23,15 @@ EXAMPLE: dict[str, Any] = {
     "effect": "money", "runtime": "external", "status": "pending", "outcome": "none", "revision": 1,
     "content_revision": 1, "created_at": "2026-03-09T12:00:00Z", "expires_at": "2026-03-16T12:00:00Z",
     "valid_until": None, "waiting_for": ["role:approver"], "undeliverable": False, "undeliverable_reason": None,
-    "decision": None, "text": None, "error": None, "digest": "sha256:" + "0" * 64,
+    "decision": None, "text": None, "error": None,
+    "digest": "sha256:49312ff8d7a6334263c792d76bfb6fe95dcfc0e1bfcb55454cb6a86e5fae9c64",
     "card": {
-        "title": "Refund a duplicate charge", "pill": "Spends or deletes", "body": "",
-        "lines": [["Amount", "£49.00"], ["Customer", "Ada Lovelace"]], "claimed": [1],
-        "claim": "The customer was charged twice.", "status": "", "tone": "quiet",
-        "expiry": "Expires 16 March, 12:00 UTC", "digest": "sha256:" + "0" * 64,
-        "attachments": [], "content_revision": 1,
+        "title": "Refund a duplicate charge", "pill": "Money or deletes",
+        "body": "billing wants to use stripe.refund (create).",
+        "lines": [["Amount", "49.00 GBP"], ["Charge", "ch_1"], ["Customer", "Ada Lovelace"], ["reason", "duplicate"]],
+        "claimed": [2], "claim": "The customer was charged twice.", "status": "", "tone": "quiet",
+        "expiry": "Expires Mar 16, 2026, 12:00 UTC", "digest": "sha256:49312ff8d7a6", "attachments": [],
+        "content_revision": 1,
     },
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,7 +12,12 @@ from typing import Any
 import pytest
 
 from adapters.http import Limits
+from adapters.http.views import EXAMPLE, view_of
+from core.approvals import Runtime
+from core.cards import card_of
+from core.redaction import Redaction
 from tests.adapters.api import an_api, served
+from tests.builders import NOW, an_approval
 
 # The callers' tokens decide what is reached behind the first door; streams never end, so test_http_events.py has them.
 OPERATIONS = {
@@ -28,6 +34,14 @@ database = "none"
 include-operation-id = ["ask", "apply"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422"]
 """
+
+
+def test_the_example_of_an_approval_is_what_a_real_one_reads_as() -> None:
+    approval = an_approval(
+        id=EXAMPLE["id"], runtime=Runtime.EXTERNAL, run=None, route={"ask": ["role:approver"], "at": ["dm"]}
+    )
+    card = card_of(approval, {}, NOW, redaction=Redaction(b"k" * 32))
+    assert json.loads(view_of(approval, card, {}, whole=True).model_dump_json(exclude={"arguments"})) == EXAMPLE
 
 
 @pytest.mark.parametrize("who", OPERATIONS)
