@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from hiredis import pack_command
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -104,7 +105,9 @@ class Commands:
     async def _attempt(self, commands: Sequence[Command]) -> list[Any]:
         # Whatever breaks off a read or a write closes the connection, so that no answer meets another question.
         await self._connection.connect()
-        await self._connection.send_packed_command(self._connection.pack_commands(commands))
+        await self._connection.send_packed_command(
+            [pack_command(command) for command in commands]  # type: ignore[arg-type]
+        )
         return [await self._answer() for _ in commands]
 
     async def _answer(self) -> Any:
