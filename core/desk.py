@@ -78,24 +78,26 @@ class Desk:
         if surface is None:
             await self._could_not(approval_id, say("undeliverable_off"))
             return "failed"
+        drawn = await self.draw(approval_id)
+        if drawn is None or not drawn.card.buttons:
+            return "final"
         claim = secrets.token_urlsafe(12)
         wanted = self._new_row(approval_id, destination, Kind.CARD, person, claim)
+        if not self._files(surface, drawn):
+            # Set before the card is sent: should its id get lost, the buttons of the copy work all the same.
+            wanted = replace(wanted, attached_revision=drawn.approval.content_revision)
 
-        def reserve(ledger: Ledger) -> tuple[Approval | None, Posted | None]:
-            approval = ledger.approval(approval_id)
-            if approval is None or not approval.pending or approval.expires_at <= self.clock.now():
-                return approval, None
-            return approval, ledger.reserve(wanted, self.clock.now())
+        def reserve(ledger: Ledger) -> tuple[bool, Posted | None]:
+            standing = ledger.approval(approval_id)
+            if standing is None or not standing.pending:
+                return False, None
+            return True, ledger.reserve(wanted, self.clock.now())
 
-        approval, held = await self.store.write(reserve)
-        if approval is None or not approval.pending or approval.expires_at <= self.clock.now():
+        pending, held = await self.store.write(reserve)
+        if not pending:
             return "final"
         if held is None:
-            return await self._posted_before(approval, destination, person)
-        drawn = await self.draw(approval_id)
-        if drawn is None or not drawn.approval.pending:
-            await self.store.write(lambda ledger: ledger.mark(held.id, claim=claim, claim_until=self.clock.now()))
-            return "final"
+            return await self._posted_before(drawn.approval, destination, person)
         try:
             message = await self._post(surface, destination, drawn.card, held.token)
         except (Gone, Refused) as error:
@@ -109,10 +111,11 @@ class Desk:
             if not isinstance(error, Slow):
                 await self._could_not(approval_id, say("undeliverable_retrying", platform=surface.name))
             raise
-        await self._save(surface, held, claim, message, drawn)
+        await self._save(held, claim, message, drawn)
         log.info("posted", extra={"approval": approval_id, "platform": surface.name, "chat": message.chat})
         await self.approvals.mark_undeliverable(approval_id, None)
-        await self._attach(surface, held.id)
+        if held.attached_revision != drawn.approval.content_revision:
+            await self._attach(surface, held.id)
         self.start_redraw(approval_id)
         return "posted"
 
@@ -154,16 +157,14 @@ class Desk:
             await self._attach(self.surfaces[destination.platform], row.id)
         return "posted"
 
-    async def _save(self, surface: Surface, held: Posted, claim: str, message: Message, drawn: Drawn) -> None:
-        whole = not self._files(surface, drawn)
-
+    async def _save(self, held: Posted, claim: str, message: Message, drawn: Drawn) -> None:
         def save(ledger: Ledger) -> bool:
             now = self.clock.now()
             shown_id = ledger.show(text_of(drawn.card), now)
             return ledger.mark(
                 held.id, claim=claim, message_id=message.id, account=message.account, chat=message.chat,
                 thread=message.thread, posted_at=now, shown_revision=drawn.approval.revision, shown_id=shown_id,
-                attached_revision=drawn.approval.content_revision if whole else 0, failed=None, claim_until=now,
+                failed=None, claim_until=now,
             )  # fmt: skip
 
         if not await self.store.write(save):
@@ -314,10 +315,17 @@ class Desk:
         await self.store.write(lambda ledger: ledger.mark(posted_id, claim=claim, claim_until=self.clock.now()))
 
     async def redraw_all(self, approval_id: str) -> None:
-        """Redraw every card of an approval that this process has a surface for."""
-        rows = await self.store.read(lambda ledger: ledger.posted_for(approval_id, Kind.CARD))
-        shown = [row for row in rows if row.message_id is not None and row.platform in self.surfaces]
-        await asyncio.gather(*(self.redraw(row.id) for row in shown))
+        """Redraw every card of an approval that shows an old revision and that this process has a surface for."""
+
+        def stale(ledger: Ledger) -> list[str]:
+            approval = ledger.approval(approval_id)
+            if approval is None:
+                return []
+            rows = ledger.posted_for(approval_id, Kind.CARD)
+            behind = [row for row in rows if row.message_id and row.shown_revision != approval.revision]
+            return [row.id for row in behind if row.platform in self.surfaces]
+
+        await asyncio.gather(*(self.redraw(posted_id) for posted_id in await self.store.read(stale)))
 
     async def redraw_stale(self, limit: int = 200) -> int:
         """Redraw what fell through: cards that show an old revision; how many were taken up."""

@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -32,6 +32,7 @@ from adapters.sandbox.server import Sandbox
 from adapters.sandbox.telegram.records import Chat, Message
 from adapters.settings import read_settings
 from core.approvals import Approval, AuditLine, Status
+from core.ports import Ledger
 from tests.e2e.caller import Refunds
 
 T = TypeVar("T")
@@ -172,6 +173,19 @@ class Stack:
     def process(self, point: str = "") -> Process:
         """A whole Placet in a process of its own, which kills itself at a point of `tests.e2e.crashing`."""
         return Process(self.environment(), self.folder / f"log-{uuid4().hex[:6]}", point)
+
+    async def forget_claims(self) -> None:
+        """As if the time had passed for which a process that was killed holds its lease (15 s) and its cards (60 s)."""
+        name, later = f"telegram:{BOT}", datetime.now(UTC) + timedelta(hours=1)
+
+        def forget(ledger: Ledger) -> None:
+            ledger.take_lease(name, "nobody", later, later)
+            ledger.drop_lease(name, "nobody")
+            for approval in ledger.approvals():
+                for posted in ledger.posted_for(approval.id):
+                    ledger.mark(posted.id, claim_until=None)
+
+        await self.store.write(forget)
 
     async def row(self) -> Approval:
         """The newest approval."""

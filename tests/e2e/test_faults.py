@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -24,14 +25,14 @@ async def on_sqlite(tmp_path: Path, sqlite_url: str) -> AsyncIterator[Stack]:
 @asynccontextmanager
 async def on_postgres(folder: Path) -> AsyncIterator[tuple[Stack, PostgresServer]]:
     """A stack over a PostgreSQL server of its own, which can be stopped."""
-    (folder / "pg").mkdir()
-    server = PostgresServer(folder / "pg")
-    await server.start()
-    try:
-        async with stack(folder, server.url(await server.create_database())) as made:
-            yield made, server
-    finally:
-        await server.stop()
+    with tempfile.TemporaryDirectory(prefix="placet-tests-") as own:
+        server = PostgresServer(Path(own))
+        await server.start()
+        try:
+            async with stack(folder, server.url(await server.create_database())) as made:
+                yield made, server
+        finally:
+            await server.stop()
 
 
 # A part is away
@@ -193,6 +194,7 @@ async def test_killed_after_admission_and_before_the_commit_the_press_counts_aft
         card = await on_sqlite.seen.card()
         press = on_sqlite.seen.world.press(DANA, GROUP, card.id, label="Allow")
         await first.killed()
+    await on_sqlite.forget_claims()
     assert (await on_sqlite.row()).status is Status.PENDING
     async with on_sqlite.process():
         assert (await on_sqlite.seen.world.answer(press, 30)).text.startswith("Allowed.")
@@ -207,6 +209,7 @@ async def test_killed_after_the_commit_and_before_the_nudge_the_call_runs_once(o
         card = await on_sqlite.seen.card()
         press = on_sqlite.seen.world.press(DANA, GROUP, card.id, label="Allow")
         await first.killed()
+    await on_sqlite.forget_claims()
     row = await on_sqlite.row()
     assert (row.status, row.outcome) == (Status.APPROVED, Outcome.NONE)
     async with on_sqlite.process():
@@ -225,6 +228,7 @@ async def test_killed_between_claim_and_outcome_the_call_never_runs_twice(on_sql
         card = await on_sqlite.seen.card()
         await on_sqlite.seen.press(card, "Allow")
         await first.killed()
+    await on_sqlite.forget_claims()
     assert (await on_sqlite.row()).outcome is Outcome.SENDING
     async with on_sqlite.process():
         answer = await asyncio.wait_for(asked.result(), 90)
@@ -258,6 +262,7 @@ async def test_killed_between_a_card_and_its_message_id_the_orphan_copy_works_to
         asked = await on_sqlite.caller.ask()
         orphan = await on_sqlite.seen.card()
         await first.killed()
+    await on_sqlite.forget_claims()
     async with on_sqlite.process():
         # The token of the copy was stored before it was sent, so its buttons are good.
         told = await on_sqlite.seen.press(orphan, "Allow", timeout=60)
