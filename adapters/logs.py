@@ -7,7 +7,6 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
-from functools import lru_cache
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -33,6 +32,7 @@ TOKENS = re.compile(
 BEARER = re.compile(r"\b(bearer|basic)(\s+|%20)[\w.~+/=-]{8,}", re.IGNORECASE)
 # Every text that one of the two matches holds one of these; most texts hold none, and this is soon found.
 MARK = re.compile(r"[:.%\s]|xox|xapp-|placet_|eyJ")
+FLAT = frozenset({int, float, bool, type(None)})
 
 STAMP = structlog.processors.TimeStamper(fmt="iso", utc=True)
 # What `logging` itself puts on a record; the rest is what the caller gave as `extra`.
@@ -103,7 +103,7 @@ class Lines(structlog.stdlib.ProcessorFormatter):
         if not isinstance(record.msg, str):
             return super().format(record)
         level = record.levelname.lower()
-        event: EventDict = {"event": record.getMessage(), "logger": record.name, "level": level}
+        event: EventDict = {"event": record.getMessage()}
         for name, value in record.__dict__.items():
             if name not in OWN:
                 event[name] = value
@@ -111,7 +111,8 @@ class Lines(structlog.stdlib.ProcessorFormatter):
             event["exc_info"] = record.exc_info
             show_fault(None, level, event)
         event = hide_tokens(None, level, event)
-        return str(self._renderer(None, level, STAMP(None, level, event)))
+        line = {"event": event["event"], "logger": record.name, "level": level, **event}
+        return str(self._renderer(None, level, STAMP(None, level, line)))
 
 
 def show_fault(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
@@ -145,16 +146,25 @@ def _frames(trace: TracebackType | None) -> list[str]:
 
 def hide_tokens(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     """Hide what looks like a token, wherever in the event it stands."""
+    if _unmarked(event):
+        return event
     # structlog's own fields, which it takes off again, begin with an underscore.
-    return {_hidden_name(key): value if key.startswith("_") else _hidden(value) for key, value in event.items()}
+    return {_hidden_text(key): value if key.startswith("_") else _hidden(value) for key, value in event.items()}
+
+
+def _unmarked(event: EventDict) -> bool:
+    """Whether no part of a flat event can hold a token: one look at it all, since most events are like that."""
+    texts = list(event)
+    for value in event.values():
+        if type(value) is str:
+            texts.append(value)
+        elif type(value) not in FLAT:
+            return False
+    return MARK.search("-".join(texts)) is None
 
 
 def _hidden_text(text: str) -> str:
-    return BEARER.sub(rf"\1 {HIDDEN}", TOKENS.sub(HIDDEN, text)) if MARK.search(text) else text
-
-
-# The names of fields come from the code: few, and always the same.
-_hidden_name = lru_cache(maxsize=512)(_hidden_text)
+    return BEARER.sub(rf"\1 {HIDDEN}", TOKENS.sub(HIDDEN, text))
 
 
 def _hidden(value: Any, depth: int = 0) -> Any:

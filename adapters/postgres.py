@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import asyncpg
 import sqlalchemy as sa
-from sqlalchemy.util import await_only, greenlet_spawn
 
 from adapters.faults import postgres_fault
+from adapters.greenlets import Side, wait
 from adapters.ledger import Ledger
 from adapters.statements import Row
 from core.ports import Unavailable
@@ -52,7 +52,7 @@ class AsyncpgLine:
 
     def rows(self, sql: str, parameters: Sequence[Any]) -> Sequence[Row]:
         try:
-            found: Sequence[Row] = await_only(self._connection.fetch(sql, *parameters))
+            found: Sequence[Row] = wait(self._connection.fetch(sql, *parameters))
         except _LOST as error:
             raise postgres_fault(error) from None
         return found
@@ -67,7 +67,7 @@ class PostgresTransactions:
         _, arguments = self._dialect.create_connect_args(url)
         self._arguments = {**arguments, **connect_arguments(patience_s)}
         # The connection used last comes first: it has its statements planned and its pages at hand.
-        self._free: list[Any] = []
+        self._free: list[tuple[Any, Side]] = []
         self._turns = asyncio.Semaphore(CONNECTIONS)
 
     async def write(self, work: Callable[[Ledger], T]) -> T:
@@ -79,7 +79,7 @@ class PostgresTransactions:
     async def close(self) -> None:
         """Close the connections that are free now."""
         while self._free:
-            connection = self._free.pop()
+            connection, _ = self._free.pop()
             try:
                 await connection.close(timeout=CONNECT_S)
             except _LOST:
@@ -96,10 +96,11 @@ class PostgresTransactions:
             raise Unavailable("the database did not answer in time") from None
 
     async def _transact(self, begin: str, work: Callable[[Ledger], T]) -> T:
-        connection = await self._begin(begin)
+        connection, side = await self._begin(begin)
         sound = False
         try:
-            answer = await greenlet_spawn(work, Ledger(AsyncpgLine(self._dialect, connection)))
+            ledger = Ledger(AsyncpgLine(self._dialect, connection))
+            answer = await side.run(lambda: work(ledger))
             await self._end(connection, "COMMIT")
             sound = True
             return answer
@@ -112,33 +113,35 @@ class PostgresTransactions:
             raise
         finally:
             if sound:
-                self._free.append(connection)
+                self._free.append((connection, side))
             else:
                 # Timed out, cut off or cancelled: whatever state it is in, nobody shall find it among the free.
                 connection.terminate()
 
-    async def _begin(self, begin: str) -> Any:
+    async def _begin(self, begin: str) -> tuple[Any, Side]:
         """A connection with its transaction begun; what the server has closed since its last use is left behind."""
         while self._free:
+            connection, side = self._free.pop()
             with suppress(*_LOST):
-                return await self._begun(self._free.pop(), begin)
+                await self._start(connection, begin)
+                return connection, side
         try:
             connection = await asyncpg.connect(**self._arguments)
         except _LOST as error:
             raise Unavailable(f"the database cannot be reached ({type(error).__name__})") from None
         try:
-            return await self._begun(connection, begin)
+            await self._start(connection, begin)
         except _LOST as error:
             raise postgres_fault(error) from None
+        return connection, Side()
 
     @staticmethod
-    async def _begun(connection: Any, begin: str) -> Any:
+    async def _start(connection: Any, begin: str) -> None:
         try:
             await connection.execute(begin)
         except BaseException:
             connection.terminate()
             raise
-        return connection
 
     @staticmethod
     async def _end(connection: Any, how: str) -> None:

@@ -20,11 +20,11 @@ from typing import Any
 
 import asyncpg
 import pytest
-from sqlalchemy.util import await_only
 
 from adapters import migrate
 from adapters.database import Database
 from adapters.faults import Fault
+from adapters.greenlets import wait
 from adapters.postgres import CONNECTIONS
 from adapters.tables import metadata
 from core.approvals import (
@@ -370,7 +370,7 @@ async def test_a_read_sees_one_moment(database: Database, other: Database, url: 
         if url.startswith("sqlite"):
             asyncio.run_coroutine_threadsafe(work, loop).result(10)
         else:
-            await_only(work)
+            wait(work)
 
     def twice(ledger: Ledger) -> list[Approval | None]:
         before = ledger.approval(row.id)
@@ -679,7 +679,7 @@ async def test_a_chat_that_moved_keeps_its_messages(database: Database) -> None:
     assert await read(lambda ledger: ledger.moved_to("telegram", "", "-100")) == "-200"
     assert await read(lambda ledger: ledger.moved_to("telegram", "bot", "-300")) == "-300"
     assert await read(lambda ledger: ledger.moved_to("slack", "bot", "-100")) == "-100"
-    moved = replace(posted, chat="-200", destination="telegram||-200|31")
+    moved = replace(posted, chat="-200")
     assert await read(lambda ledger: ledger.posted(posted.id)) == moved
     assert await read(lambda ledger: ledger.posted(there.id)) == there
     # And once more: the oldest id leads to the newest.
@@ -999,7 +999,7 @@ async def test_a_server_that_dies_in_the_middle_decides_nothing(server: Postgres
     def work(ledger: Ledger) -> None:
         calls.append(1)
         assert ledger.change(row, status=Status.APPROVED)
-        await_only(server.kill())
+        wait(server.kill())
         ledger.audit(AuditLine(row.id, NOW, "allow", 2))
 
     with pytest.raises(Unavailable):
@@ -1017,7 +1017,7 @@ async def test_a_connection_lost_before_the_commit_commits_nothing(served: Datab
     def work(ledger: Ledger) -> None:
         calls.append(1)
         assert ledger.change(row, status=Status.APPROVED)
-        await_only(statement(served_url, f"SELECT pg_terminate_backend(pid) FROM {OTHERS}"))
+        wait(statement(served_url, f"SELECT pg_terminate_backend(pid) FROM {OTHERS}"))
 
     with pytest.raises(Unavailable, match="whether it committed"):
         await served.write(work)
@@ -1071,7 +1071,7 @@ async def test_a_deadlock_is_unavailable_for_one_and_done_for_the_other(postgres
     def crosswise(one: Approval, two: Approval) -> Callable[[Ledger], None]:
         def work(ledger: Ledger) -> None:
             assert ledger.change(one, note="x")
-            await_only(both.wait())
+            wait(both.wait())
             ledger.change(two, note="x")
 
         return work
@@ -1091,7 +1091,7 @@ async def test_transactions_that_do_not_end_are_ended_and_what_waited_behind_the
 
     def hold(ledger: Ledger) -> None:
         ledger.audit(AuditLine(row.id, NOW, "held", 1))
-        await_only(asyncio.Event().wait())
+        wait(asyncio.Event().wait())
 
     async with asyncio.timeout(8):
         held = await asyncio.gather(*(database.write(hold) for _ in range(CONNECTIONS + 4)), return_exceptions=True)
