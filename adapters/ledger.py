@@ -160,10 +160,10 @@ def _in_chat(account: sa.Column[str]) -> sa.ColumnElement[bool]:
     return sa.or_(account == by, account == "", by == "")
 
 
-_POSTED_IN = Statement(
-    select(*_posted).where(
-        _card.platform == bindparam("on"), _card.chat == bindparam("in_chat"), _in_chat(_card.account)
-    )
+_POSTED_MOVES = Statement(
+    update(t.messages)
+    .where(_card.platform == bindparam("on"), _card.chat == bindparam("from"), _in_chat(_card.account))
+    .values(chat=bindparam("to"))
 )
 _FREE = sa.or_(_card.claim.is_(None), _card.claim_until.is_(None), _card.claim_until <= bindparam("now"))
 _STALE_CARDS = Statement(
@@ -428,17 +428,8 @@ class Ledger(People):
         self._rows(_MOVE_BACK, here)
         self._rows(_MOVE_ON, here)
         self._rows(_MOVE, {"platform": platform, "account": account, "chat": chat, "moved_to": to})
-        for row in self._rows(_POSTED_IN, {"on": platform, "by": account, "in_chat": chat}):
-            posted = self._read_posted(row)
-            parts = posted.destination.split("|")
-            parts[2] = to
-            key = "|".join(parts)
-            # A card that was posted to the new id already keeps its place; this one then keeps its old key.
-            free = all(
-                (other.destination, other.kind, other.person) != (key, posted.kind, posted.person)
-                for other in self.posted_for(posted.approval_id)
-            )
-            self.mark(posted.id, chat=to, destination=key if free else posted.destination)
+        # A message keeps its destination: that is the place as the route says it, under which it is posted once.
+        self._rows(_POSTED_MOVES, here)
 
     def take_lease(self, name: str, holder: str, now: datetime, until: datetime) -> bool:
         return bool(self._rows(_TAKE_LEASE, {"name": name, "holder": holder, "until": until, "now": now}))

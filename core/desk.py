@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -114,9 +114,11 @@ class Desk:
         await self._save(held, claim, message, drawn)
         log.info("posted", extra={"approval": approval_id, "platform": surface.name, "chat": message.chat})
         await self.approvals.mark_undeliverable(approval_id, None)
-        if held.attached_revision != drawn.approval.content_revision:
-            await self._attach(surface, held.id)
-        self.start_redraw(approval_id)
+        try:
+            if held.attached_revision != drawn.approval.content_revision:
+                await self._attach(surface, held.id)
+        finally:
+            self.start_redraw(approval_id)
         return "posted"
 
     async def _post(self, surface: Surface, destination: Destination, card: Card, token: str) -> Message:
@@ -133,9 +135,17 @@ class Desk:
         return message
 
     async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
-        """A chat has a new id: remember it, and re-key the messages in it."""
+        """A chat has a new id: remember it, for the messages in it too."""
         await self.store.write(lambda ledger: ledger.move(platform, account, chat, to))
         log.info("chat moved", extra={"platform": platform, "chat": chat, "to": to})
+
+    async def _follow(self, message: Message, call: Callable[[Message], Awaitable[Message]]) -> Message:
+        """Make a call about a message; where its chat has a new id, that is remembered and the call made there."""
+        try:
+            return await call(message)
+        except Moved as moved:
+            await self.moved(message.platform, message.account, message.chat, moved.to)
+            return await call(replace(message, chat=moved.to))
 
     def _new_row(self, approval_id: str, destination: Destination, kind: Kind, person: str, claim: str) -> Posted:
         now = self.clock.now()
@@ -183,11 +193,14 @@ class Desk:
             await self.approvals.mark_undeliverable(approval_id, why)
 
     async def _attach(self, surface: Surface, posted_id: str) -> None:
-        """Attach what the card could not hold; Allow is refused until it is there (design section 8)."""
+        """Attach what the card could not hold; Allow is refused until it is there (design section 8).
+
+        Raises Slow while another caller is at the card: what it lacks must not be left out for good.
+        """
         claim = secrets.token_urlsafe(12)
         posted = await self.store.write(lambda ledger: self._take(ledger, posted_id, claim))
         if posted is None:
-            return
+            raise Slow(1.0)
         drawn = await self.draw(posted.approval_id)
         message = posted.message
         if drawn is None or message is None or posted.attached_revision == drawn.approval.content_revision:
@@ -195,7 +208,7 @@ class Desk:
             return
         try:
             for file in self._files(surface, drawn):
-                sent = await surface.attach(message, file)
+                sent = await self._follow(message, lambda message, file=file: surface.attach(message, file))  # type: ignore[misc]
                 await self._note(posted, Kind.FILE, sent, posted.person)
         except (Gone, Refused) as error:
             log.warning("attach failed", extra={"approval": posted.approval_id, "error": str(error)})
@@ -380,7 +393,9 @@ class Desk:
             return
         posted, _ = found
         try:
-            message = await surface.prompt(press.message, press.actor, reply.text)
+            message = await self._follow(
+                press.message, lambda message: surface.prompt(message, press.actor, reply.text)
+            )
         except (Gone, Moved, Refused, Slow, Unavailable) as error:
             log.warning("prompt failed", extra={"approval": reply.approval_id, "error": type(error).__name__})
             return
@@ -430,7 +445,7 @@ class Desk:
         if held is None:
             return
         try:
-            sent = await surface.say(message, text)
+            sent = await self._follow(message, lambda message: surface.say(message, text))
         except (Gone, Refused, Moved) as error:
             await self._give_back(held, claim, type(error).__name__)
             return

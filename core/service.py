@@ -41,6 +41,7 @@ EXTERNAL_VALID = timedelta(hours=1)
 SENDING_GRACE = timedelta(minutes=30)
 NUDGE_AFTER = timedelta(seconds=5)
 NOTE_LIMIT = 4000
+AT_ONCE = 200
 VERBS = frozenset(Verb)
 
 
@@ -132,7 +133,7 @@ class Approvals:
         # Every call is held, as one that reaches out, until the table of effects is built (design section 6).
         effect = max(Effect.SEND, ask.effect or Effect.SEND, key=lambda effect: effect.rank)
         route = self.directory.route(ledger, ask.agent, effect, ask.tool)
-        lifetime = min(ask.timeout_s or LIFETIME_DEFAULT_S, route.timeout_s or LIFETIME_MAX_S)
+        lifetime = min((s for s in (ask.timeout_s, route.timeout_s) if s is not None), default=LIFETIME_DEFAULT_S)
         expires_at = now + timedelta(seconds=max(LIFETIME_MIN_S, min(lifetime, LIFETIME_MAX_S)))
         run = run_text(ask)
         approval = Approval(
@@ -186,7 +187,8 @@ class Approvals:
         self, *, status: Status | None = None, agent: str | None = None, limit: int = 100
     ) -> Sequence[Approval]:
         """Rows newest first, expiry applied, so that no list offers an answer that is too late."""
-        await self.expire_due()
+        while await self.expire_due(AT_ONCE) == AT_ONCE:
+            pass
         return await self.store.read(lambda ledger: ledger.approvals(status=status, agent=agent, limit=limit))
 
     async def places(self, approval_id: str) -> Sequence[Place]:
@@ -295,7 +297,7 @@ class Approvals:
         if press.text is not None:
             if is_affirmative(press.text):
                 return self._said(approval, "press_allow_instead", Tone.ALERT)
-            if not press.text.strip():
+            if not _storable(press.text).strip():
                 return self._said(approval, "note_empty", Tone.ALERT)
             if len(press.text) > NOTE_LIMIT:
                 return self._said(approval, "note_too_long", Tone.ALERT, limit=NOTE_LIMIT)
@@ -349,13 +351,17 @@ class Approvals:
 
     @staticmethod
     def _from_its_place(ledger: Ledger, posted: Posted, press: Press) -> bool:
-        """A token works only in the chat and through the account it was posted with, or where that chat moved to."""
+        """A token works only in the chat, before and after it moved, and through the account it was posted with."""
         here = press.message
         if here.platform != posted.platform:
             return False
         if posted.message_id is not None and here.account != posted.account:
             return False
-        return here.chat == posted.chat or here.chat == ledger.moved_to(posted.platform, here.account, posted.chat)
+        if here.chat == posted.chat:
+            return True
+        # A card stays behind in a chat that moved: pressed there, or where the chat is now, it is the same card.
+        there, now = (ledger.moved_to(here.platform, here.account, chat) for chat in (here.chat, posted.chat))
+        return there == now
 
     async def decide(
         self, approval_id: str, person_id: str, verdict: Verdict, *, content_revision: int | None, note: str | None,
@@ -392,7 +398,7 @@ class Approvals:
                 if note is not None and len(note) > NOTE_LIMIT:
                     return Refusal("note_too_long", say("note_too_long", limit=NOTE_LIMIT)), expired
                 decided = self._decide(
-                    ledger, current, person, verdict, note=_storable(note) if note else None, by_message=by_message,
+                    ledger, current, person, verdict, note=_storable(note or "").strip() or None, by_message=by_message,
                     key=key, via=via, identity=None, shown_id=ledger.show(shown, now) if shown else None, now=now,
                 )  # fmt: skip
                 if decided is not None:
@@ -632,7 +638,7 @@ class Approvals:
 
     # What the sweep does again
 
-    async def expire_due(self, limit: int = 200) -> int:
+    async def expire_due(self, limit: int = AT_ONCE) -> int:
         """Expire every pending row whose time has come; how many."""
         due = await self.store.read(lambda ledger: ledger.expiring(self.clock.now(), limit))
         for approval in due:
@@ -652,7 +658,7 @@ class Approvals:
             self._tell(expired)
         return approval
 
-    async def settle_overdue(self, limit: int = 200) -> int:
+    async def settle_overdue(self, limit: int = AT_ONCE) -> int:
         """Calls `sending` for 30 min beyond their own time limit become unknown; unclaimed external ones not_sent."""
 
         def work(ledger: Ledger) -> list[Approval]:
@@ -670,7 +676,7 @@ class Approvals:
             self._tell(approval, ring=False)
         return len(ended)
 
-    async def ring_unconsumed(self, limit: int = 200) -> int:
+    async def ring_unconsumed(self, limit: int = AT_ONCE) -> int:
         """Ring again for every answer that nobody has consumed 5 s after it was given; how many."""
         before = self.clock.now() - NUDGE_AFTER
         rows = await self.store.read(lambda ledger: ledger.unconsumed(before, limit))
@@ -678,7 +684,7 @@ class Approvals:
             await self.bell.ring(approval)
         return len(rows)
 
-    async def start_missing(self, limit: int = 200) -> int:
+    async def start_missing(self, limit: int = AT_ONCE) -> int:
         """Start the workflow of every waiting row asked over HTTP that may have none; how many were looked at."""
         before = self.clock.now() - NUDGE_AFTER
         rows = await self.store.read(lambda ledger: ledger.unstarted(before, limit))
@@ -686,7 +692,7 @@ class Approvals:
             await self.bell.start(approval)
         return len(rows)
 
-    async def unsettled(self, limit: int = 200) -> Sequence[Approval]:
+    async def unsettled(self, limit: int = AT_ONCE) -> Sequence[Approval]:
         """Turn rows whose workflow is to be asked after, least recently checked first."""
         return await self.store.read(lambda ledger: ledger.unsettled(limit))
 
