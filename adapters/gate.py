@@ -21,7 +21,7 @@ from core.ports import Admission
 log = logging.getLogger("placet.adapters")
 
 PROBE_S = 2.0
-SETTLE_PAUSE_S = 0.005
+SETTLE_PAUSE_S = 0.01
 LEASE_MS = 30_000
 ANSWER_MS = 24 * 60 * 60 * 1000
 

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from core.approvals import Actor, Approval, Destination, Effect, Permission, Person, Route
 from core.ports import Ledger
@@ -48,7 +49,13 @@ def route_text(route: Route) -> str:
 
 
 def route_of(approval: Approval) -> Route:
-    snapshot = json.loads(approval.route)
+    return _route(approval.route)
+
+
+# Many rows carry the same few routes.
+@lru_cache(maxsize=256)
+def _route(text: str) -> Route:
+    snapshot = json.loads(text)
     return Route(**{**snapshot, "ask": tuple(snapshot["ask"]), "at": tuple(snapshot["at"])})
 
 

@@ -226,13 +226,18 @@ class Approvals:
         reply = judged.reply
         if reply.refused and admission.chat_empty:
             reply = replace(reply, text=say("refused_short"))
-        if judged.changed is not None:
-            self._tell(judged.changed)
-        elif judged.unheard is not None:
-            self._later(self.bell.ring(judged.unheard))
         self._later(self.gate.settle(press, reply))
         seconds = time.perf_counter() - started
         self.meter.press(press.actor.platform, reply.result, seconds)
+        changed, ms = judged.changed, round(seconds * 1000, 1)
+        if changed is not None and changed.decision_key == press.key:
+            # A press that decides has one line, the decision's.
+            self._tell(changed, identity=press.actor.id, ms=ms)
+            return reply
+        if changed is not None:
+            self._tell(changed)
+        elif judged.unheard is not None:
+            self._later(self.bell.ring(judged.unheard))
         log.info(
             "pressed",
             extra={
@@ -240,7 +245,7 @@ class Approvals:
                 "platform": press.actor.platform,
                 "identity": press.actor.id,
                 "result": reply.result,
-                "ms": round(seconds * 1000, 1),
+                "ms": ms,
             },
         )
         return reply
@@ -736,14 +741,14 @@ class Approvals:
 
     # After a commit
 
-    def _tell(self, approval: Approval, *, ring: bool = True) -> None:
+    def _tell(self, approval: Approval, *, ring: bool = True, **more: object) -> None:
         """Nudge and publish, off the caller's path; whatever is lost here, the sweep does again."""
         if ring and approval.claim_token is None:
             self._later(self.bell.ring(approval))
         self._later(self.feed.publish(approval.id, approval.revision))
         event = approval.outcome.value if approval.outcome is not Outcome.NONE else approval.status.value
         log.info(event, extra={"approval": approval.id, "by": approval.decided_by, "via": approval.decided_via,
-                               "revision": approval.revision})  # fmt: skip
+                               "revision": approval.revision, **more})  # fmt: skip
         if approval.outcome not in (Outcome.NONE, Outcome.SENDING):
             self.meter.outcome(approval.outcome.value)
         elif approval.outcome is Outcome.NONE and not approval.pending:

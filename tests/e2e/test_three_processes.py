@@ -212,7 +212,6 @@ async def test_one_approval_while_each_process_is_killed_and_started_again(deplo
     }
     once = {("worker", "opened"), ("bots", "posted"), ("bots", "approved"), ("worker", "sent")}
     assert {event: told.get(event) for event in once} == dict.fromkeys(once, 1)
-    assert told["bots", "pressed"] >= 1
     logs = "".join(process.log.read_text() for process in deployed.processes)
     for secret in (BOT, BOT.partition(":")[2], ADMIN, PASSWORD, *map(str, billing.ARGUMENTS.values())):
         assert secret not in logs
