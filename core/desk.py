@@ -64,6 +64,7 @@ class Desk:
         self.store, self.approvals, self.surfaces = store, approvals, surfaces
         self.clock, self.meter, self.redaction = clock, meter, redaction
         self._working: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Task[None]] = set()
         self._redrawing: dict[str, bool] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -276,16 +277,15 @@ class Desk:
                 return
 
     async def _redraw(self, surface: Surface, posted: Posted, message: Message, drawn: Drawn, claim: str) -> bool:
-        """Edit the message; False when it is left to the sweep."""
+        """Edit the message; False when it is left for later."""
         try:
             await surface.redraw(message, drawn.card, token=posted.token)
         except Slow as slow:
             self.meter.redraw(posted.platform, "slow")
             after = slow.after
-            if await self.store.write(lambda ledger: self._take(ledger, posted.id, claim, after)) is None:
-                return False
-            await asyncio.sleep(after)
-            return await self._redraw(surface, posted, message, await self.draw(drawn.approval.id) or drawn, claim)
+            if await self.store.write(lambda ledger: self._take(ledger, posted.id, claim, after)) is not None:
+                self._put_off(posted, claim, after)
+            return False
         except Moved as moved:
             await self.moved(posted.platform, posted.account, posted.chat, moved.to)
             return await self._redraw(surface, posted, replace(message, chat=moved.to), drawn, claim)
@@ -300,6 +300,16 @@ class Desk:
         else:
             self.meter.redraw(posted.platform, "drawn")
         return True
+
+    def _put_off(self, posted: Posted, claim: str, after: float) -> None:
+        """Redraw when the platform's wait is over; meanwhile other chats' cards are drawn."""
+
+        async def later() -> None:
+            await asyncio.sleep(after)
+            await self._release(posted.id, claim)
+            self.start_redraw(posted.approval_id)
+
+        self._waiting.add(self._start(later()))
 
     def _take(self, ledger: Ledger, posted_id: str, claim: str, longer: float = 0.0) -> Posted | None:
         now = self.clock.now()
@@ -458,13 +468,15 @@ class Desk:
 
     # Work off the path
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._working.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._working.discard(task)
+        self._waiting.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
             log.log(level, "desk work failed", extra={"error": type(error).__name__},
@@ -472,6 +484,8 @@ class Desk:
 
     async def close(self, within: float = 5.0) -> None:
         """Finish what is at hand, for at most so many seconds; the sweep does the rest."""
+        for task in set(self._waiting):
+            task.cancel()
         if self._working:
             await asyncio.wait(set(self._working), timeout=within)
         for task in set(self._working):

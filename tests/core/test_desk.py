@@ -169,6 +169,33 @@ async def test_t13_two_that_post_the_same_card_at_once_post_one(here: Office) ->
     assert len(here.cards()) == 1
 
 
+async def test_t10_a_chat_that_must_wait_holds_back_no_card_of_another(here: Office) -> None:
+    first = f'- {{match: {{agent: billing, tool: refund.small}}, ask: [dana], at: ["telegram:{SMALL}"]}}'
+    await here.apply((DIRECTORY % f"telegram:{here.chat}").replace("routes:", f"routes:\n  {first}"))
+    crowd = [(await here.card())[1] for _ in range(10)]
+    approval = await here.ask(tool="refund.small")
+    assert await here.post(approval) == ["posted"]
+    card = here.world.chat(SMALL).last("refund")
+    here.world.fail("editMessageText", retry_after=33, times=None, chat=here.chat)
+    for each in crowd:
+        assert (await here.told(here.press(each, "Decline"))).startswith("Declined.")
+    await here.until(lambda: len(here.world.calls_of("editMessageText", chat=here.chat)) >= 8 or None)
+    assert (await here.told(here.press(card, "Decline", chat=SMALL))).startswith("Declined.")
+    await here.settled(card, "Declined by Dana Reyes", chat=SMALL)
+    # Nothing floods: each card was tried once, and waits.
+    assert len(here.world.calls_of("editMessageText", chat=here.chat)) <= len(crowd)
+
+
+async def test_t10_after_its_wait_a_card_is_drawn(here: Office) -> None:
+    approval, card = await here.card()
+    here.world.fail("editMessageText", retry_after=6, times=1)
+    pressed = asyncio.get_running_loop().time()
+    assert (await here.told(here.press(card, "Decline"))).startswith("Declined.")
+    assert (await here.row(approval)).status is Status.DECLINED
+    await here.settled(card, "Declined by Dana Reyes")
+    assert asyncio.get_running_loop().time() - pressed >= 6
+
+
 # People
 
 
