@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import os
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
@@ -29,7 +27,13 @@ from temporalio.client import (
 )
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.contrib.pydantic import PydanticPayloadConverter
-from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadCodec, PayloadConverter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultFailureConverter,
+    PayloadCodec,
+    PayloadConverter,
+)
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
@@ -82,6 +86,16 @@ class TolerantCodec(PayloadCodec):
         return decoded
 
 
+_CONVERTERS = tuple(PydanticPayloadConverter().converters.values())
+
+
+class SharedConverter(CompositePayloadConverter):
+    """Pydantic's payload converter. The SDK makes one for every workflow in memory: these all share its parts."""
+
+    def __init__(self) -> None:
+        super().__init__(*_CONVERTERS)
+
+
 class TolerantFailureConverter(DefaultFailureConverter):
     """Reads every failure, if need be without its details: a caller's may hold what Placet cannot decode."""
 
@@ -103,7 +117,7 @@ class TolerantFailureConverter(DefaultFailureConverter):
 def data_converter(codec: PayloadCodec | None = None) -> DataConverter:
     """Pydantic's JSON, tolerant of what a caller's activity may answer."""
     return DataConverter(
-        payload_converter_class=PydanticPayloadConverter,
+        payload_converter_class=SharedConverter,
         failure_converter_class=TolerantFailureConverter,
         payload_codec=None if codec is None else TolerantCodec(codec),
     )
@@ -349,11 +363,3 @@ def _essence(schedule: Schedule) -> tuple[object, ...]:
         [interval.every for interval in schedule.spec.intervals],
         (schedule.policy.overlap, schedule.policy.catchup_window),
     )
-
-
-def finish(code: int) -> NoReturn:
-    """End this process now with `code`: after it has used a client, the interpreter's own exit may crash in the SDK."""
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

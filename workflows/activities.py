@@ -242,9 +242,28 @@ def reference_in(document: bytes) -> str | None:
 
 def row_of(approval: Approval, people: Mapping[str, str], *, claimed: bool = False) -> Row:
     """What a run is told of its row; `people` maps ids to names; `claimed`: it may run the call."""
-    call = Call.model_validate_json(approval.run) if claimed and approval.run is not None else None
+    if approval.pending:
+        return Row(
+            id=approval.id,
+            pending=True,
+            expires_at=approval.expires_at,
+            remind_at=approval.remind_at if approval.reminded_at is None else None,
+            answer=answer_of(approval, people) if approval.runtime is Runtime.DRAFT else None,
+        )
+    return Row(
+        id=approval.id,
+        pending=False,
+        expires_at=approval.expires_at,
+        answer=answer_of(approval, people),
+        arguments=approval.final_arguments,
+        call=Call.model_validate_json(approval.run) if claimed and approval.run is not None else None,
+    )
+
+
+def answer_of(approval: Approval, people: Mapping[str, str]) -> Answer:
+    """The answer as far as the row knows it."""
     unasked = approval.status is Status.APPROVED and approval.decided_by == "auto"
-    answer = Answer(
+    return Answer(
         approval_id=approval.id,
         status="auto" if unasked else approval.status.value,
         outcome=approval.outcome,
@@ -254,14 +273,6 @@ def row_of(approval: Approval, people: Mapping[str, str], *, claimed: bool = Fal
         note=approval.note,
         by_message=approval.by_message,
         text=sentence_for(approval, people),
-    )
-    return Row(
-        answer=answer,
-        pending=approval.pending,
-        expires_at=approval.expires_at,
-        remind_at=approval.remind_at if approval.reminded_at is None else None,
-        call=call,
-        arguments=None if approval.pending else approval.final_arguments,
     )
 
 

@@ -50,20 +50,18 @@ class Answer(_Payload):
 class Row(_Payload):
     """What a waiting run needs of its row.
 
-    `call` is set when this run may run it now, and only then; `arguments` is the exact text of the final arguments,
-    set once the row is final, so that waiting carries no content.
+    `answer` and `arguments` (the exact text of the final ones) are set once the row is final, so that waiting carries
+    nothing; `answer` also for a draft that its asker does not wait for. `call` is set when this run may run it now,
+    and only then.
     """
 
-    answer: Answer
+    id: str
     pending: bool
     expires_at: datetime
     remind_at: datetime | None = None
-    call: Call | None = None
+    answer: Answer | None = None
     arguments: str | None = None
-
-    @property
-    def id(self) -> str:
-        return self.answer.approval_id
+    call: Call | None = None
 
 
 class Place(_Payload):

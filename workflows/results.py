@@ -94,6 +94,7 @@ def no_constant(name: str) -> None:
 
 def answer_of(row: Row, arguments: str | None, result: str = "null") -> RawValue:
     """The caller's answer; `arguments` and `result` go in as the texts they are, digit for digit."""
+    assert row.answer is not None, "a row that is not final has no answer"
     fields = {name: json.dumps(value) for name, value in row.answer.model_dump(mode="json").items()}
     fields |= {"result": result, "arguments": arguments or "null"}
     names = ("approval_id", "status", "outcome", "result", "error", "arguments", "decided_by", "decided_at", "note",

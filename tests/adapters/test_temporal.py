@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -184,9 +182,3 @@ async def test_while_the_server_is_down_everything_else_goes_on_and_it_is_found_
 
 async def is_up(world: World) -> bool:
     return await world.temporal.check() is None
-
-
-def test_finish_ends_the_process_with_its_code_and_its_words() -> None:
-    code = "from adapters.temporal import finish\nprint('done', end='')\nfinish(3)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout) == (3, "done")

@@ -84,7 +84,7 @@ async def test_an_argument_that_cannot_be_decoded_fails_at_once(world: World, ar
 
 @pytest.mark.parametrize("arguments", [[], [an_ask(), an_ask()], [an_ask(), raw(b"?", "something/else")]])
 async def test_one_argument_is_needed(world: World, arguments: list[Any]) -> None:
-    assert (await refusal(world, *arguments)).message.startswith("(the whole ask): one argument is needed")
+    assert (await refusal(world, *arguments)).message.startswith("(the whole ask): one JSON object is needed")
 
 
 async def test_no_row_of_that_id(world: World) -> None:
