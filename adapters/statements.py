@@ -31,13 +31,9 @@ class Compiled:
         ]
 
     def parameters(self, values: Mapping[str, Any]) -> list[Any]:
-        constants = self._constants
-        return [
-            value if process is None else process(value)
-            for value, process in [
-                (values[name] if name in values else constants[name], process) for name, process in self._binds
-            ]
-        ]
+        if self._constants:
+            values = {**self._constants, **values}
+        return [values[name] if process is None else process(values[name]) for name, process in self._binds]
 
 
 class Statement:
