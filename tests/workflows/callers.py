@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from temporalio import activity, workflow
@@ -69,6 +68,3 @@ def failing(message: str, kind: str | None = None, *details: Any) -> Callable[[]
         raise ApplicationError(message, *details, type=kind)
 
     return fail
-
-
-SOON = timedelta(seconds=10)
