@@ -223,32 +223,27 @@ class Approvals:
         except Unavailable:
             self.meter.press(press.actor.platform, "unavailable", time.perf_counter() - started)
             raise
-        reply = judged.reply
-        if reply.refused and admission.chat_empty:
-            reply = replace(reply, text=say("refused_short"))
-        self._later(self.gate.settle(press, reply))
-        seconds = time.perf_counter() - started
+        if judged.reply.refused and admission.chat_empty:
+            judged = replace(judged, reply=replace(judged.reply, text=say("refused_short")))
+        self._later(self._after(press, judged, time.perf_counter() - started))
+        return judged.reply
+
+    async def _after(self, press: Press, judged: _Judged, seconds: float) -> None:
+        """What follows a press off its path: telling, counting, logging, and keeping the reply for its repeats."""
+        reply, changed = judged.reply, judged.changed
         self.meter.press(press.actor.platform, reply.result, seconds)
-        changed, ms = judged.changed, round(seconds * 1000, 1)
+        more: dict[str, Any] = {"identity": press.actor.id, "ms": round(seconds * 1000, 1)}
         if changed is not None and changed.decision_key == press.key:
             # A press that decides has one line, the decision's.
-            self._tell(changed, identity=press.actor.id, ms=ms)
-            return reply
-        if changed is not None:
-            self._tell(changed)
-        elif judged.unheard is not None:
-            self._later(self.bell.ring(judged.unheard))
-        log.info(
-            "pressed",
-            extra={
-                "approval": reply.approval_id,
-                "platform": press.actor.platform,
-                "identity": press.actor.id,
-                "result": reply.result,
-                "ms": ms,
-            },
-        )
-        return reply
+            self._tell(changed, **more)
+        else:
+            if changed is not None:
+                self._tell(changed)
+            elif judged.unheard is not None:
+                self._later(self.bell.ring(judged.unheard))
+            log.info("pressed", extra={"approval": reply.approval_id, "platform": press.actor.platform,
+                                       "result": reply.result, **more})  # fmt: skip
+        await self.gate.settle(press, reply)
 
     def _press(self, ledger: Ledger, press: Press) -> _Judged:
         if press.text is not None:
