@@ -78,7 +78,9 @@ def configure_logs(level: str, json: bool, stream: TextIO | None = None) -> None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(number)
+    # Below info, libraries quote what passes through them: the Temporal SDK whole payloads.
+    root.setLevel(max(logging.INFO, number))
+    logging.getLogger("placet").setLevel(number)
     logging.captureWarnings(True)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         ours = logging.getLogger(name)

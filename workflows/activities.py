@@ -114,7 +114,10 @@ class Bookkeeping:
             taken = await self.approvals.take(approval_id, activity.info().workflow_run_id or "")
             if taken is None:
                 raise gone()
-            return await self._row(taken.approval, claimed=taken.claim is not None)
+            row = await self._row(taken.approval, claimed=taken.claim is not None)
+            if not taken.approval.pending or taken.approval.undeliverable is None:
+                return row
+            return row.model_copy(update={"places": await self._places(row)})
 
     @activity.defn(name="reach")
     async def reach(self, approval_id: str) -> None:
@@ -255,7 +258,8 @@ def row_of(approval: Approval, people: Mapping[str, str], *, claimed: bool = Fal
         pending=False,
         expires_at=approval.expires_at,
         answer=answer_of(approval, people),
-        arguments=approval.final_arguments,
+        # What was asked over HTTP comes to Temporal when its call runs, and not before.
+        arguments=approval.final_arguments if claimed or approval.runtime is Runtime.TURN else None,
         call=Call.model_validate_json(approval.run) if claimed and approval.run is not None else None,
     )
 

@@ -220,17 +220,33 @@ async def test_what_nobody_can_be_asked_says_so(api: Api) -> None:
         ({**REFUND, "tool": 7}, "tool"),
         ({key: value for key, value in REFUND.items() if key != "arguments"}, "arguments"),
         ({**REFUND, "arguments": {"n": 2**60}}, "arguments.n"),
+        ({**REFUND, "arguments": {"text": "\ud800"}}, "arguments.text"),
+        ({**REFUND, "presentation": {"titel": "x"}}, "presentation.titel"),
+        ({**REFUND, "presentation": {"lines": [["Charge"]]}}, "presentation.lines"),
+        ({**REFUND, "timeout_s": "60"}, "timeout_s"),
         ({**REFUND, "runtime": "turn"}, "runtime"),
         ({**REFUND, "arguments": {"x": "y" * 300_000}}, "arguments"),
         ([REFUND], "(the whole ask)"),
     ],
 )
 async def test_a_wrong_ask_is_refused_by_field(api: Api, body: object, field: str) -> None:
-    wrong = await api.call("billing", "POST", "/v1/approvals", json=body)
+    headers = {"Content-Type": "application/json"}
+    wrong = await api.call("billing", "POST", "/v1/approvals", content=json.dumps(body), headers=headers)
     document = problem_of(wrong)
     assert (wrong.status_code, document["code"], document["field"]) == (422, "invalid", field)
     assert "yyyy" not in wrong.text
     assert (await api.call("admin", "GET", "/v1/approvals")).json()["approvals"] == []
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b'{"agent": "\xff"}', b"[" * 200_000, b'{"agent": 1e999'])
+async def test_an_ask_that_cannot_be_decoded_is_refused_whole(api: Api, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    wrong = await api.call("billing", "POST", "/v1/approvals", content=body, headers=headers)
+    document = problem_of(wrong)
+    assert (wrong.status_code, document["code"]) == (422, "invalid")
+    assert document["field"].startswith("(the whole ")
+    large = await api.call("billing", "POST", "/v1/approvals", content=b" " * 600_000, headers=headers)
+    assert (large.status_code, problem_of(large)["code"]) == (413, "too_large")
 
 
 async def test_a_draft_runs_only_what_the_directory_lists(api: Api) -> None:

@@ -28,7 +28,7 @@ TOKENS = (
 def as_before() -> Iterator[None]:
     """Logging is the process's; the other tests get it back as it was."""
     root = logging.getLogger()
-    names = (*QUIET, "uvicorn.error")
+    names = (*QUIET, "uvicorn.error", "placet")
     handlers, level, levels = list(root.handlers), root.level, {name: logging.getLogger(name).level for name in names}
     yield
     root.handlers[:] = handlers
@@ -75,6 +75,18 @@ def test_chatty_libraries_are_heard_from_warning_on(capsys: pytest.CaptureFixtur
     logging.getLogger("uvicorn.error").error("Failed")
     assert [(line["logger"], line["event"]) for line in lines(capsys)] == [
         ("httpx", "slow"), ("httpcore.http11", "slow"), ("uvicorn.access", "slow"), ("uvicorn.error", "Failed"),
+    ]  # fmt: skip
+
+
+def test_debug_is_for_placets_own_words_since_libraries_quote_payloads(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("debug", json=True)
+    for name in ("temporalio.worker._activity", "redis.asyncio.connection", "placet.test"):
+        logging.getLogger(name).debug("Completing activity with %s", {"data": "hunter2-argument"})
+        logging.getLogger(name).info("serving")
+    told = [(line["logger"], line["event"][:10]) for line in lines(capsys)]
+    assert told == [
+        ("temporalio.worker._activity", "serving"), ("redis.asyncio.connection", "serving"),
+        ("placet.test", "Completing"), ("placet.test", "serving"),
     ]  # fmt: skip
 
 
