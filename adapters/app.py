@@ -230,8 +230,8 @@ async def _serving(app: App) -> AsyncIterator[None]:
     server = _Server(config)
     with _listening(settings) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.005)  # noqa: ASYNC110
+        while not server.started and not serving.done():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
         try:
             yield
         finally:
@@ -251,8 +251,8 @@ def _listening(settings: Settings) -> socket.socket:
         listener.bind(address)
         listener.listen(2048)
     except OSError as error:
-        why = error.strerror or "unknown address"
-        raise BadSetting("PLACET_HTTP_BIND", f"{settings.http_bind} cannot be used ({why}); is Placet running already?") from None
+        problem = f"{settings.http_bind} cannot be used ({error.strerror}); is Placet running already?"
+        raise BadSetting("PLACET_HTTP_BIND", problem) from None
     return listener
 
 

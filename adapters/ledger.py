@@ -103,7 +103,7 @@ _UNSETTLED = Statement(
 _UNSTARTED = Statement(
     select(*_approval)
     .where(sa.text(t.IS_UNSTARTED), _row.created_at < bindparam("before"))
-    .order_by(_row.created_at)
+    .order_by(_row.checked_at.asc().nulls_first(), _row.created_at)
     .limit(_LIMIT)
 )
 _WAITING = Statement(select(sa.func.count(), sa.func.min(_row.created_at)).where(sa.text(t.IS_PENDING)))

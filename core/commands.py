@@ -36,6 +36,7 @@ class ChatCommands:
         if person is None:
             key = "already_linked" if result == "already_linked" else "link_bad_code"
             return Reply(say(key), Tone.ALERT, refused=True, result=result)
+        self.approvals.after_change_of_directory()
         for identity in before:
             who = actor.name or actor.id
             await self._tell(identity, say("identity_was_linked", platform=actor.platform, identity=who))

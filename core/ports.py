@@ -246,7 +246,8 @@ class Ledger(Protocol):
         ...
 
     def unstarted(self, created_before: datetime, limit: int) -> Sequence[Approval]:
-        """Pending draft and external rows created before the instant whose workflow may be missing."""
+        """Pending draft and external rows created before the instant whose workflow may be missing; least recently
+        checked first."""
         ...
 
     def vote(self, approval_id: str, person: str, content_revision: int, verdict: str, at: datetime) -> None:

@@ -96,7 +96,7 @@ class Approvals:
     ) -> None:
         self.store, self.gate, self.bell, self.feed = store, gate, bell, feed
         self.clock, self.meter, self.directory = clock, meter, directory
-        self._telling: set[asyncio.Task[None]] = set()
+        self._telling: set[asyncio.Task[object]] = set()
 
     # Opening
 
@@ -684,12 +684,31 @@ class Approvals:
             await self.bell.ring(approval)
         return len(rows)
 
+    def after_change_of_directory(self) -> None:
+        """A link or an apply may have made somebody reachable: ring what nobody can see, off the caller's path."""
+        self._later(self.ring_undeliverable())
+
+    async def ring_undeliverable(self, limit: int = 500) -> int:
+        """Wake what waits with no card to be seen, so that it is posted where people can be reached now; how many."""
+        rows = await self.store.read(lambda ledger: ledger.approvals(status=Status.PENDING, limit=limit))
+        unseen = [approval for approval in rows if approval.undeliverable]
+        for approval in unseen:
+            await self.bell.ring(approval)
+        return len(unseen)
+
     async def start_missing(self, limit: int = AT_ONCE) -> int:
         """Start the workflow of every waiting row asked over HTTP that may have none; how many were looked at."""
-        before = self.clock.now() - NUDGE_AFTER
-        rows = await self.store.read(lambda ledger: ledger.unstarted(before, limit))
+        now = self.clock.now()
+        rows = await self.store.read(lambda ledger: ledger.unstarted(now - NUDGE_AFTER, limit))
         for approval in rows:
             await self.bell.start(approval)
+
+        def note(ledger: Ledger) -> None:
+            for approval in rows:
+                ledger.note_check(approval.id, now, approval.closed_rounds)
+
+        if rows:
+            await self.store.write(note)
         return len(rows)
 
     async def unsettled(self, limit: int = AT_ONCE) -> Sequence[Approval]:
@@ -749,12 +768,12 @@ class Approvals:
         elif approval.outcome is Outcome.NONE and not approval.pending:
             self.meter.decision(approval.status.value, approval.decided_via or "none")
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _later(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._telling.add(task)
         task.add_done_callback(self._told)
 
-    def _told(self, task: asyncio.Task[None]) -> None:
+    def _told(self, task: asyncio.Task[object]) -> None:
         self._telling.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("telling failed", extra={"error": type(error).__name__}, exc_info=error)

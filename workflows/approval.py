@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -14,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     import workflows.retries as retries
     import workflows.steps as steps
     from core.approvals import Outcome
-    from workflows.payloads import APPROVAL_WORKFLOW, WHOLE, Call, Fault, Posting, Row
+    from workflows.payloads import APPROVAL_WORKFLOW, WHOLE, Call, Fault, Place, Posting, Row
     from workflows.results import answer_of
 
 
@@ -36,6 +37,7 @@ class ApprovalWorkflow:
         self._claimed = False
         self._called = False
         self._beside: list[asyncio.Task[None]] = []
+        self._posting: set[Place] = set()
 
     @workflow.signal
     def nudge(self) -> None:
@@ -91,20 +93,32 @@ class ApprovalWorkflow:
         self._id = row.id
         if not row.pending:
             return await self._take(row.id)
-        for place in opening.places:
-            self._tell("post", Posting(approval_id=row.id, place=place))
+        self._post(row.id, opening.places)
         return row
 
     async def _take(self, approval_id: str) -> Row:
         row = await steps.take(approval_id)
         self._claimed = row.call is not None
+        self._post(approval_id, row.places)
         return row
 
-    def _tell(self, activity: str, argument: object) -> None:
+    def _post(self, approval_id: str, places: Sequence[Place]) -> None:
+        """Post a card to each place, save where one is under way; a place that has its card is left as it is."""
+        for place in places:
+            if place not in self._posting:
+                self._posting.add(place)
+                task = self._tell("post", Posting(approval_id=approval_id, place=place))
+                task.add_done_callback(partial(self._posted, place))
+
+    def _posted(self, place: Place, _: asyncio.Task[None]) -> None:
+        self._posting.discard(place)
+
+    def _tell(self, activity: str, argument: object) -> asyncio.Task[None]:
         """Run an activity of the bots beside the wait, until it is done or the call begins."""
         task = asyncio.create_task(steps.tell(activity, argument))
         self._beside.append(task)
         task.add_done_callback(self._beside.remove)
+        return task
 
     async def _call(self, approval_id: str, call: Call, arguments: str) -> RawValue:
         """Run the caller's activity and record what came of it; nothing else wakes this workflow meanwhile."""

@@ -47,23 +47,6 @@ class Answer(_Payload):
     text: str | None
 
 
-class Row(_Payload):
-    """What a waiting run needs of its row.
-
-    `answer` and `arguments` (the exact text of the final ones) are set once the row is final, so that waiting carries
-    nothing; `answer` also for a draft that its asker does not wait for. `call` is set when this run may run it now,
-    and only then.
-    """
-
-    id: str
-    pending: bool
-    expires_at: datetime
-    remind_at: datetime | None = None
-    answer: Answer | None = None
-    arguments: str | None = None
-    call: Call | None = None
-
-
 class Place(_Payload):
     """One place a card goes to."""
 
@@ -76,6 +59,25 @@ class Place(_Payload):
     @property
     def destination(self) -> Destination:
         return Destination(self.platform, self.account, self.chat, self.thread)
+
+
+class Row(_Payload):
+    """What a waiting run needs of its row.
+
+    `answer` and `arguments` (the exact text of the final ones) are set once the row is final, so that waiting carries
+    nothing; `answer` also for a draft that its asker does not wait for. `call` is set when this run may run it now,
+    and only then. `places` are where the cards of a waiting row go that nobody can see: a link or an apply may have
+    opened one since.
+    """
+
+    id: str
+    pending: bool
+    expires_at: datetime
+    remind_at: datetime | None = None
+    answer: Answer | None = None
+    arguments: str | None = None
+    call: Call | None = None
+    places: tuple[Place, ...] = ()
 
 
 class Fault(_Payload):

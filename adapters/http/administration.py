@@ -122,4 +122,7 @@ async def apply(request: Request, services: Using, caller: ByAdmin) -> ChangesVi
         ledger.replace_directory(wanted)
         return changes(before, wanted)
 
-    return ChangesView(changes=await services.store.write(work))
+    told = await services.store.write(work)
+    if told and services.approvals is not None:
+        services.approvals.after_change_of_directory()
+    return ChangesView(changes=told)
