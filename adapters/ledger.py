@@ -35,7 +35,6 @@ for _kind, _columns in ((Approval, _approval), (Posted, _posted)):
         raise TypeError(f"the columns of {_kind.__name__} in adapters/tables.py are not its fields in their order")
 
 
-@cache
 def _makers(columns: tuple[sa.Column[Any], ...], sqlite: bool) -> tuple[tuple[int, Callable[[Any], Any]], ...]:
     """Which of the columns need a word of translation, and by what."""
     makers: list[tuple[int, Callable[[Any], Any]]] = []
@@ -48,6 +47,11 @@ def _makers(columns: tuple[sa.Column[Any], ...], sqlite: bool) -> tuple[tuple[in
             makers.append((index, bool))
     return tuple(makers)
 
+
+_MAKERS = {
+    "postgresql": (_makers(_approval, False), _makers(_posted, False)),
+    "sqlite": (_makers(_approval, True), _makers(_posted, True)),
+}
 
 _APPROVAL = Statement(select(*_approval).where(_row.id == bindparam("approval")))
 _APPROVAL_OF_RUN = Statement(
@@ -270,9 +274,7 @@ class Ledger(People):
 
     def __init__(self, line: Line) -> None:
         super().__init__(line)
-        sqlite = line.dialect.name == "sqlite"
-        self._approval_makers = _makers(_approval, sqlite)
-        self._posted_makers = _makers(_posted, sqlite)
+        self._approval_makers, self._posted_makers = _MAKERS[line.dialect.name]
 
     def _read_approval(self, row: Row) -> Approval:
         values = list(row)
