@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from decimal import Decimal
+import re
+from decimal import Decimal, InvalidOperation
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
@@ -13,6 +14,7 @@ import rfc8785
 INTEGER_LIMIT = 2**53 - 1
 DEPTH_LIMIT = 60
 _SPACE = " \t\n\r"
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
 
 
 class Unfit(Exception):
@@ -31,16 +33,19 @@ class _Inexact(str):
 
 
 class _Doubled(dict[str, Any]):
-    """An object in which `key` stands twice."""
+    """An object in which a key stands twice."""
 
-    key = ""
+    __slots__ = ()
 
 
 def _number(text: str) -> Any:
     value = float(text)
-    if value in (float("inf"), float("-inf")) or Decimal(text) != Decimal(repr(value)):
-        return _Inexact(text)
-    return value
+    try:
+        exact = abs(value) != float("inf") and Decimal(text) == Decimal(repr(value))
+    except InvalidOperation:
+        # Its exponent is beyond what a decimal can have.
+        exact = False
+    return value if exact else _Inexact(text)
 
 
 def _integer(text: str) -> Any:
@@ -49,12 +54,7 @@ def _integer(text: str) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
-    if len(value) == len(pairs):
-        return value
-    doubled = _Doubled(value)
-    keys = [key for key, _ in pairs]
-    doubled.key = next(key for key in keys if keys.count(key) > 1)
-    return doubled
+    return value if len(value) == len(pairs) else _Doubled(value)
 
 
 _decoder = json.JSONDecoder(
@@ -159,7 +159,7 @@ def value_at(document: Any, pointer: str, missing: Any = None) -> Any:
         part = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and part in value:
             value = value[part]
-        elif isinstance(value, list) and part.isdecimal() and str(int(part)) == part and int(part) < len(value):
+        elif isinstance(value, list) and _INDEX.fullmatch(part) and int(part) < len(value):
             value = value[int(part)]
         else:
             return missing
