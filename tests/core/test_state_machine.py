@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +27,7 @@ from core.people import Directory, Refusal
 from core.ports import Admission, Ledger, Unavailable
 from core.service import Approvals, Opened, Origin, Taken
 from tests.builders import DIRECTORY
+from tests.services import PostgresServer, run
 
 T = TypeVar("T")
 
@@ -127,19 +129,44 @@ class Known:
     executions: list[str] = field(default_factory=list)
 
 
+NewDatabase = Callable[[], AbstractContextManager[str]]
+
+
+@contextmanager
+def on_sqlite() -> Iterator[str]:
+    """The URL of a new SQLite database."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield f"sqlite:///{Path(folder) / 'placet.db'}"
+
+
+def on_postgres(server: PostgresServer) -> NewDatabase:
+    """A new database on a PostgreSQL server, each time."""
+
+    @contextmanager
+    def new_database() -> Iterator[str]:
+        name = run(server.create_database())
+        try:
+            yield server.url(name)
+        finally:
+            run(server.drop_database(name))
+
+    return new_database
+
+
 class FiveRules(RuleBasedStateMachine):
     approvals_known = Bundle("approvals")
     sent = Bundle("sent")
 
+    new_database: ClassVar[NewDatabase]
+
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.folder = tempfile.TemporaryDirectory()
-        url = f"sqlite:///{Path(self.folder.name) / 'placet.db'}"
+        self.leave = ExitStack()
         self.clock = Hands()
         self.known: dict[str, Known] = {}
         self.number = 0
-        self.run(self.start(url))
+        self.run(self.start(self.leave.enter_context(type(self).new_database())))
 
     async def start(self, url: str) -> None:
         await migrate(url)
@@ -161,7 +188,7 @@ class FiveRules(RuleBasedStateMachine):
 
         self.run(close())
         self.loop.close()
-        self.folder.cleanup()
+        self.leave.close()
 
     # What happens
 
@@ -417,11 +444,26 @@ def limits(examples: int, steps: int) -> settings:
                     suppress_health_check=list(HealthCheck), print_blob=True)  # fmt: skip
 
 
-def test_the_five_rules_hold() -> None:
-    run_state_machine_as_test(FiveRules, settings=limits(100, 30))
+def check(new_database: NewDatabase, examples: int, steps: int) -> None:
+    rules = type("FiveRulesHere", (FiveRules,), {"new_database": staticmethod(new_database)})
+    run_state_machine_as_test(rules, settings=limits(examples, steps))
+
+
+def test_the_five_rules_hold_on_sqlite() -> None:
+    check(on_sqlite, 100, 30)
+
+
+def test_the_five_rules_hold_on_postgresql(postgres_server: PostgresServer) -> None:
+    check(on_postgres(postgres_server), 20, 30)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
-def test_the_five_rules_hold_for_long() -> None:
-    run_state_machine_as_test(FiveRules, settings=limits(3000, 60))
+@pytest.mark.timeout(7200)
+def test_the_five_rules_hold_for_long_on_sqlite() -> None:
+    check(on_sqlite, 3000, 60)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_the_five_rules_hold_for_long_on_postgresql(postgres_server: PostgresServer) -> None:
+    check(on_postgres(postgres_server), 1000, 60)
