@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
@@ -155,8 +156,7 @@ def _check_text(text: str, where: str) -> None:
 def value_at(document: Any, pointer: str, missing: Any = None) -> Any:
     """The value that an RFC 6901 pointer names, or `missing`."""
     value = document
-    for part in pointer.split("/")[1:]:
-        part = part.replace("~1", "/").replace("~0", "~")
+    for part in parts_of(pointer):
         if isinstance(value, dict) and part in value:
             value = value[part]
         elif isinstance(value, list) and _INDEX.fullmatch(part) and int(part) < len(value):
@@ -164,6 +164,16 @@ def value_at(document: Any, pointer: str, missing: Any = None) -> Any:
         else:
             return missing
     return value
+
+
+def parts_of(pointer: str) -> tuple[str, ...]:
+    """The keys and list indices that an RFC 6901 pointer leads through."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+
+
+def pointer_of(parts: Sequence[str]) -> str:
+    """The pointer that leads through these keys and list indices."""
+    return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)
 
 
 def digest_of(tool: str, operation: str, run: str | None, final_arguments: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from core.approvals import Approval, Attachment, Button, Card, Effect, Line, Outcome, Runtime, Status, Tone
 from core.buttons import Verb
-from core.canonical import value_at
+from core.canonical import parts_of, pointer_of, value_at
 from core.formats import raw_text, value_text
 from core.redaction import Redaction
 from core.visible import units, visible, visible_json
@@ -22,6 +22,7 @@ MAX_LINES, LINE_LIMIT, LINE_ROWS = 6, 300, 12
 TITLE_LIMIT, NAME_LIMIT, LABEL_LIMIT, NOTE_LIMIT, ERROR_LIMIT = 150, 80, 60, 300, 200
 MAX_ADDRESSES, FACT_FLOOR, FILE_LINE_LIMIT = 2, 120, 1_000
 AUTO = "auto"
+POINTER_LIMIT = 120
 # Without its status a card has at most this much text, so that every platform can show it whole, its own words added.
 CARD_LIMIT = 2_800
 # Tried in turn until the card is within CARD_LIMIT: hostile text, wide in UTF-16, must leave room for the rest.
@@ -32,6 +33,8 @@ _ADDRESS_KEYS = frozenset((
 ))  # fmt: skip
 _ADDRESS_FILL = re.compile("[^A-Za-z]")
 _MISSING = object()
+# The keys and list indices that lead to an argument. Spelt out as a pointer it would be as long as all keys together.
+_Path = tuple[str, ...]
 
 
 def card_of(
@@ -170,14 +173,15 @@ def _call_of(
     arguments = redaction.value(json.loads(approval.final_arguments))
     presentation = json.loads(approval.presentation)
     lines, shown = _presented(presentation.get("lines") or [], arguments, redaction, locale)
-    facts = _facts(presentation, arguments, redaction, locale, shown, {line.value for line in lines})
+    said = {line.value for line in lines[:MAX_LINES] if not line.claim}
+    facts = _facts(presentation, arguments, redaction, locale, shown, said)
     behalf = redaction.text(people.get(approval.on_behalf_of or "", approval.on_behalf_of or ""))
     if behalf:
         facts.append(_Wanted(fill("line_on_behalf_of", locale=locale), behalf, claim=True))
     run = {key: str(value) for key, value in json.loads(approval.run).items()} if approval.run else {}
     if run and unlisted_run:
         runs = fill("runs_unlisted", locale=locale, activity=run["activity"], queue=run["task_queue"])
-        facts.append(_Wanted(fill("line_runs", locale=locale), redaction.text(runs)))
+        facts.append(_Wanted(fill("line_runs", locale=locale), runs))
     return _Call(
         approval=approval,
         locale=locale,
@@ -200,10 +204,10 @@ def _call_of(
 
 def _presented(
     wanted: Sequence[Sequence[str]], arguments: Any, redaction: Redaction, locale: str
-) -> tuple[list[_Wanted], set[str]]:
-    """The lines that the presentation asks for, and the pointers to what they show."""
+) -> tuple[list[_Wanted], set[_Path]]:
+    """The lines that the presentation asks for, and where what they show stands."""
     lines: list[_Wanted] = []
-    shown: set[str] = set()
+    shown: set[_Path] = set()
     for label, source, *rest in wanted:
         form = rest[0] if rest else "text"
         label = redaction.text(label)
@@ -221,22 +225,29 @@ def _presented(
             lines.append(_Wanted(label, *raw_text(found), code=form == "code"))
         else:
             lines.append(_Wanted(label, written))
-            shown.add(other)
-        shown.add(source)
+            shown.add(parts_of(other))
+        shown.add(parts_of(source))
     return lines, shown
 
 
 def _facts(
-    presentation: Mapping[str, Any], arguments: Any, redaction: Redaction, locale: str, shown: set[str], seen: set[str]
+    presentation: Mapping[str, Any],
+    arguments: Any,
+    redaction: Redaction,
+    locale: str,
+    shown: set[_Path],
+    seen: set[str],
 ) -> list[_Wanted]:
     """Where the call goes and whom it reaches, unless a line says so already; adds what these show to `shown`."""
     facts: list[_Wanted] = []
     label = fill("line_address", locale=locale)
-    for pointer, address in _addresses(arguments, ""):
-        if address not in seen and len(facts) < MAX_ADDRESSES:
+    for path, address in _addresses(arguments, ()):
+        if address not in seen:
             facts.append(_Wanted(label, address))
-            shown.add(pointer)
+            shown.add(path)
             seen.add(address)
+        if len(facts) == MAX_ADDRESSES:
+            break
     for key, name in (("url", label), ("recipient", fill("line_recipient", locale=locale))):
         source = presentation.get(key) or ""
         found = value_at(arguments, source) if source.startswith("/") else None
@@ -245,45 +256,40 @@ def _facts(
             facts.append(_Wanted(name, value, is_json, claim=found is None))
             seen.add(value)
         if found is not None:
-            shown.add(source)
+            shown.add(parts_of(source))
     return facts
 
 
-def _addresses(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+def _addresses(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
     """What stands under a key such as `url`, outermost first."""
-    members = _members(value, pointer)
-    for key, member, path in members:
+    for key, member in _members(value):
         if isinstance(member, str) and member.strip() and _ADDRESS_FILL.sub("", key).lower() in _ADDRESS_KEYS:
-            yield path, member
-    for _, member, path in members:
+            yield (*path, key), member
+    for key, member in _members(value):
         if isinstance(member, dict | list):
-            yield from _addresses(member, path)
+            yield from _addresses(member, (*path, key))
 
 
-def _unlisted(arguments: Any, shown: set[str]) -> Iterator[_Wanted]:
+def _unlisted(arguments: Any, shown: set[_Path]) -> Iterator[_Wanted]:
     """A line for every argument of which something is not shown yet, in the order of the arguments."""
-    for key, value, pointer in _members(arguments, ""):
-        if not _is_shown(value, pointer, shown):
+    for key, value in _members(arguments):
+        if not _is_shown(value, (key,), shown):
             yield _Wanted(key, *raw_text(value))
 
 
-def _is_shown(value: Any, pointer: str, shown: set[str]) -> bool:
-    if pointer in shown:
+def _is_shown(value: Any, path: _Path, shown: set[_Path]) -> bool:
+    if path in shown:
         return True
-    if not any(other.startswith(pointer + "/") for other in shown):
+    if not any(other[: len(path)] == path for other in shown):
         return False
-    return all(_is_shown(member, path, shown) for _, member, path in _members(value, pointer))
+    return all(_is_shown(member, (*path, key), shown) for key, member in _members(value))
 
 
-def _members(value: Any, pointer: str) -> list[tuple[str, Any, str]]:
-    """Key, value and pointer of what an object or a list holds; nothing for anything else."""
+def _members(value: Any) -> Iterable[tuple[str, Any]]:
+    """Key and value of what an object or a list holds; nothing for anything else."""
     if isinstance(value, dict):
-        pairs: list[tuple[str, Any]] = list(value.items())
-    elif isinstance(value, list):
-        pairs = [(str(number), member) for number, member in enumerate(value)]
-    else:
-        return []
-    return [(key, member, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}") for key, member in pairs]
+        return value.items()
+    return ((str(number), member) for number, member in enumerate(value)) if isinstance(value, list) else ()
 
 
 def _content(call: _Call, limit: int) -> _Content:
@@ -446,8 +452,9 @@ def _file_text(call: _Call) -> str:
         parts += [_file_line(wanted, locale) for wanted in (*call.lines, *call.facts)]
     document = json.dumps(call.arguments, ensure_ascii=False, indent=2)
     parts += ["", fill("file_arguments", locale=locale) + ":", visible_json(document)]
-    for pointer, text in _texts(call.arguments, ""):
-        parts += _section(fill("file_texts", locale=locale, pointer=visible(pointer, lines=False)), visible(text))
+    for path, text in _texts(call.arguments, ()):
+        pointer = bounded(pointer_of(path), POINTER_LIMIT)
+        parts += _section(fill("file_texts", locale=locale, pointer=pointer), visible(text))
     if call.claim:
         parts += _section(fill("file_claim", locale=locale), visible(call.claim))
     if call.context:
@@ -477,9 +484,9 @@ def _file_line(wanted: _Wanted, locale: str) -> str:
     return f"  {label}{fill('claimed', locale=locale)}: {rows}"
 
 
-def _texts(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
-    """Every text of several lines among the arguments, with its pointer."""
+def _texts(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
+    """Every text of several lines among the arguments, and where it stands."""
     if isinstance(value, str) and "\n" in value:
-        yield pointer, value
-    for _, member, path in _members(value, pointer):
-        yield from _texts(member, path)
+        yield path, value
+    for key, member in _members(value):
+        yield from _texts(member, (*path, key))

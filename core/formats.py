@@ -27,6 +27,7 @@ _NO_MINOR_UNIT = frozenset(("XAG", "XAU", "XBA", "XBB", "XBC", "XBD", "XDR", "XP
 _MAJOR = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,4})?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})")
+_AMBIGUOUS = re.compile(r'true|false|null|".*"|"', re.DOTALL)
 _SIZES = ("kB", "MB", "GB", "TB", "PB")
 
 
@@ -38,7 +39,8 @@ def money_text(amount: Any, currency: Any, locale: str = "en") -> str | None:
     if not isinstance(currency, str) or isinstance(amount, bool):
         return None
     code = currency.upper()
-    if not re.fullmatch("[A-Z]{3}", code) or code in _NO_MINOR_UNIT or code not in list_currencies():
+    # Of other letters some become ASCII in capitals: what runs would not be the currency that is shown.
+    if not re.fullmatch("[A-Za-z]{3}", currency) or code in _NO_MINOR_UNIT or code not in list_currencies():
         return None
     digits = _MINOR_UNITS.get(code, 2)
     if isinstance(amount, int):
@@ -85,8 +87,11 @@ def bytes_text(value: Any, locale: str = "en") -> str | None:
 
 
 def raw_text(value: Any) -> tuple[str, bool]:
-    """A JSON value as text, and whether that text is JSON: a plain string stands without quotes unless it is blank."""
-    if isinstance(value, str) and value.strip():
+    """A JSON value as text, and whether that text is JSON.
+
+    A plain string stands without quotes, unless it is blank, in quotes itself, or spells a flag or nothing.
+    """
+    if isinstance(value, str) and value.strip() and not _AMBIGUOUS.fullmatch(value):
         return value, False
     return json.dumps(value, ensure_ascii=False), isinstance(value, dict | list)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -452,3 +453,61 @@ def test_the_card_for_http() -> None:
         "attachments": [],
         "content_revision": 1,
     }
+
+
+# Hostile calls
+
+
+def test_a_deep_place_is_not_spelt_out_for_each_of_its_many_members() -> None:
+    """Keys of 2,600 characters, 45 deep: their pointers would be a hundred times the call, for each of its members."""
+    texts = {f"{number:x}": "two\nlines" for number in range(4_000)}
+    nested: Any = texts | {"url": "https://pay.example/", "more": [[number] for number in range(4_000)]}
+    for _ in range(45):
+        nested = {"~" * 2_600: nested}
+    tracemalloc.start()
+    card = a_plain_card(nested)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000_000
+    assert values(card)["Address"] == "https://pay.example/"
+    assert len(card.attachments[0].text) < 10_000_000
+
+
+def test_an_address_that_stands_only_on_a_line_that_is_not_shown_is_shown() -> None:
+    arguments = {"url": "https://evil.example/", "body": "hello"}
+    lines = [["Text", "/body"]] * MAX_LINES + [["Where", "/url"]]
+    card = a_plain_card(arguments, presentation={"lines": lines})
+    assert values(card)["Address"] == "https://evil.example/"
+
+
+def test_an_address_is_shown_as_a_fact_though_the_agent_says_it_too() -> None:
+    card = a_plain_card(
+        {"url": "https://evil.example/"}, presentation={"lines": [["Website", "https://evil.example/"]]}
+    )
+    (fact,) = (line for line in card.lines if line.label == "Address")
+    assert (fact.value, fact.claim) == ("https://evil.example/", False)
+
+
+def test_the_name_of_the_activity_that_runs_cannot_be_hidden_as_a_secret() -> None:
+    run = {**RUN, "activity": "refund token=transfer_all", "task_queue": "q password=other_queue"}
+    card = a_card(run=run, unlisted_run=True)
+    assert "refund token=transfer_all" in values(card)["Runs"]
+    assert "q password=other_queue" in values(card)["Runs"]
+
+
+@pytest.mark.parametrize("currency", ["u\u017fd", "\u00dfp", "\uff35\uff33\uff24", " usd", "USD\n"])
+def test_a_currency_of_other_letters_is_no_currency(currency: str) -> None:
+    assert money_text(4900, currency) is None
+    card = a_plain_card(
+        {"amount": 4900, "currency": currency}, presentation={"lines": [["Amount", "/amount", "money:/currency"]]}
+    )
+    assert values(card)["Amount"] == "4900"
+    assert "currency" in values(card)
+
+
+@pytest.mark.parametrize("value", [True, False, None, "true", "false", "null", '"true"', "", '""', " ", '" "', '"'])
+def test_a_text_is_not_shown_as_the_flag_or_the_nothing_that_it_spells(value: Any) -> None:
+    others = [True, False, None, "true", "false", "null", '"true"', "", '""', " ", '" "', '"']
+    shown = values(a_plain_card({"dry_run": value}))["dry_run"]
+    same = [other for other in others if values(a_plain_card({"dry_run": other}))["dry_run"] == shown]
+    assert [json.dumps(other) for other in same] == [json.dumps(value)]
