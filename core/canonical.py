@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
@@ -171,7 +171,7 @@ def parts_of(pointer: str) -> tuple[str, ...]:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
 
 
-def pointer_of(parts: Sequence[str]) -> str:
+def pointer_of(parts: Iterable[str]) -> str:
     """The pointer that leads through these keys and list indices."""
     return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)
 

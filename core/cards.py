@@ -453,7 +453,7 @@ def _file_text(call: _Call) -> str:
     document = json.dumps(call.arguments, ensure_ascii=False, indent=2)
     parts += ["", fill("file_arguments", locale=locale) + ":", visible_json(document)]
     for path, text in _texts(call.arguments, ()):
-        pointer = bounded(pointer_of(path), POINTER_LIMIT)
+        pointer = bounded(pointer_of(part[: POINTER_LIMIT + 1] for part in path), POINTER_LIMIT)
         parts += _section(fill("file_texts", locale=locale, pointer=pointer), visible(text))
     if call.claim:
         parts += _section(fill("file_claim", locale=locale), visible(call.claim))
