@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from core.approvals import Approval, Attachment, Button, Card, Effect, Line, Outcome, Runtime, Status, Tone
@@ -23,6 +25,8 @@ TITLE_LIMIT, NAME_LIMIT, LABEL_LIMIT, NOTE_LIMIT, ERROR_LIMIT = 150, 80, 60, 300
 MAX_ADDRESSES, FACT_FLOOR, FILE_LINE_LIMIT = 2, 120, 1_000
 AUTO = "auto"
 POINTER_LIMIT = 120
+# Characters that are read in a few milliseconds, however hostile they are.
+AT_HAND = 10_000
 # Without its status a card has at most this much text, so that every platform can show it whole, its own words added.
 CARD_LIMIT = 2_800
 # Tried in turn until the card is within CARD_LIMIT: hostile text, wide in UTF-16, must leave room for the rest.
@@ -75,6 +79,16 @@ def card_of(
         content_revision=approval.content_revision,
         revision=approval.revision,
     )
+
+
+async def draw(
+    approval: Approval, people: Mapping[str, str], now: datetime, *, redaction: Redaction, unlisted_run: bool
+) -> Card:
+    """The same card, drawn beside the loop where there is much to read: no press may wait for it."""
+    card = partial(card_of, approval, people, now, redaction=redaction, unlisted_run=unlisted_run)
+    texts = (approval.final_arguments, approval.presentation, approval.reasoning, approval.context)
+    large = sum(len(text) for text in texts if text) > AT_HAND
+    return await asyncio.to_thread(card) if large else card()
 
 
 def short_id(approval_id: str) -> str:

@@ -89,8 +89,8 @@ class Bookkeeping:
         # Names are for the sentence of a settled row; on the way to the call nothing is read that it does not need.
         if approval.pending or claimed or approval.decided_by is None:
             return row_of(approval, {}, claimed=claimed)
-        people = await self.approvals.store.read(lambda ledger: ledger.people())
-        return row_of(approval, {person.id: person.name for person in people})
+        names = self.approvals.directory.names
+        return row_of(approval, await self.approvals.store.read(lambda ledger: names(ledger, approval)))
 
     async def _places(self, row: Row) -> tuple[Place, ...]:
         if not row.pending:

@@ -444,3 +444,24 @@ async def test_from_a_code_to_a_decision_in_private(here: Office, caplog: pytest
     await here.until(lambda: next((e for e in here.world.chat(PAT).messages if "linked already" in e.text), None))
     assert code
     assert not any(code in f"{record.__dict__}" for record in caplog.records if record.name.startswith("placet"))
+
+
+async def test_a_press_does_not_wait_while_a_hostile_call_is_drawn(here: Office) -> None:
+    approval = await here.ask(arguments={"text": "token=a " * 30_000})
+    drawing = asyncio.create_task(here.desk.draw(approval.id))
+    turns = 0
+    while not drawing.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    drawn = await drawing
+    assert drawn is not None
+    assert drawn.card.attachments
+    # Drawn on the loop, it lets it turn only around the reads of the database.
+    assert turns > 20
+
+
+async def test_a_person_who_acts_for_another_is_called_by_name(here: Office) -> None:
+    _, card = await here.card(on_behalf_of="ola")
+    assert "On behalf of (agent's words): Ola Berg" in card.text
+    here.press(card, "Decline")
+    await here.settled(card, "Declined by Dana Reyes")
