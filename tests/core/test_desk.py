@@ -151,7 +151,7 @@ async def test_t7_everything_about_an_approval_stays_in_its_topic(sqlite_url: st
         # Card, file, prompt, reminder, the note and its answer.
         assert len(of_bot) == 6
         row = await here.row(approval)
-        assert (row.status, row.note) == (Status.DECLINED, "Not today")
+        assert (row.status, row.note, row.by_message) == (Status.DECLINED, "Not today", False)
 
 
 async def test_t12_one_card_where_two_may_answer_and_the_route_names_one_chat(here: Office) -> None:
