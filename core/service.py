@@ -7,7 +7,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -319,6 +319,8 @@ class Approvals:
     ) -> Reply:  # fmt: skip
         mine = approval.decided_by == person.id and approval.decision_key is not None
         same = approval.status is (Status.APPROVED if verdict is Verdict.ALLOW else Status.DECLINED)
+        # Another note goes to nobody, so it is not told that it did.
+        same = same and (press.text is None or _storable(press.text).strip() == approval.note)
         redraw = posted.shown_revision != approval.revision or posted.message_id != press.message.id
         if mine and same:
             # The same person once more: the first answer again, so that a double press looks like one.
@@ -681,23 +683,35 @@ class Approvals:
 
     async def ring_unconsumed(self, limit: int = AT_ONCE) -> int:
         """Ring again for every answer that nobody has consumed 5 s after it was given; how many."""
-        before = self.clock.now() - NUDGE_AFTER
-        rows = await self.store.read(lambda ledger: ledger.unconsumed(before, limit))
-        for approval in rows:
-            await self.bell.ring(approval)
-        return len(rows)
+        return await self._ring_all(
+            lambda ledger, before: ledger.unconsumed(before, limit),
+            lambda approval: approval.decided_at,
+            self.clock.now() - NUDGE_AFTER,
+        )
+
+    async def _ring_all(
+        self, page: Callable[[Ledger, datetime], Sequence[Approval]], at: Callable[[Approval], datetime | None],
+        before: datetime | None,
+    ) -> int:  # fmt: skip
+        """Ring page after page, newest first: what nobody can wake must not keep the rest asleep."""
+        rung = 0
+        while before is not None:
+            rows = await self.store.read(lambda ledger, before=before: page(ledger, before))  # type: ignore[misc]
+            for approval in rows:
+                await self.bell.ring(approval)
+            rung += len(rows)
+            before = at(rows[-1]) if rows else None
+        return rung
 
     def after_change_of_directory(self) -> None:
         """A link or an apply may have made somebody reachable: ring what nobody can see, off the caller's path."""
         self._later(self.ring_undeliverable())
 
-    async def ring_undeliverable(self, limit: int = 500) -> int:
+    async def ring_undeliverable(self, limit: int = AT_ONCE) -> int:
         """Wake what waits with no card to be seen, so that it is posted where people can be reached now; how many."""
-        rows = await self.store.read(lambda ledger: ledger.approvals(status=Status.PENDING, limit=limit))
-        unseen = [approval for approval in rows if approval.undeliverable]
-        for approval in unseen:
-            await self.bell.ring(approval)
-        return len(unseen)
+        return await self._ring_all(
+            lambda ledger, before: ledger.unseen(before, limit), lambda approval: approval.created_at, self.clock.now()
+        )
 
     async def start_missing(self, limit: int = AT_ONCE) -> int:
         """Start the workflow of every waiting row asked over HTTP that may have none; how many were looked at."""

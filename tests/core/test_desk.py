@@ -42,6 +42,15 @@ async def test_r1_a_double_press_of_decline_two_seconds_apart(here: Office) -> N
     assert here.edits(card) == 1
 
 
+async def test_a_note_after_the_decision_is_told_that_it_came_too_late(here: Office) -> None:
+    approval, card = await here.card()
+    await here.told(here.press(card, "Decline"))
+    await here.settled(card, "Declined by Dana Reyes")
+    answer = await here.answered(here.say("Use the other account", to=card))
+    assert answer.text.startswith("Already decided: declined by Dana Reyes")
+    assert (await here.row(approval)).note is None
+
+
 async def test_r3_an_unknown_token_resolves_nothing(here: Office) -> None:
     one, first = await here.card()
     two, second = await here.card()
@@ -465,3 +474,28 @@ async def test_a_person_who_acts_for_another_is_called_by_name(here: Office) -> 
     assert "On behalf of (agent's words): Ola Berg" in card.text
     here.press(card, "Decline")
     await here.settled(card, "Declined by Dana Reyes")
+
+
+# More rows than are looked at at once
+
+
+async def test_what_nobody_can_wake_keeps_no_other_answer_asleep(here: Office) -> None:
+    rows = [await here.ask() for _ in range(5)]
+    for approval in rows:
+        await here.approvals.decide(
+            approval.id, "dana", Verdict.DECLINE, content_revision=None, note=None, key=approval.id, via="cli"
+        )
+    await here.approvals.close()
+    here.clock.ahead += timedelta(seconds=6)
+    here.bell.ids.clear()
+    assert await here.approvals.ring_unconsumed(limit=2) == 5
+    assert sorted(here.bell.ids) == sorted(row.id for row in rows)
+
+
+async def test_every_card_that_nobody_could_see_is_posted_after_a_link(here: Office) -> None:
+    rows = [await here.ask() for _ in range(5)]
+    for approval in rows[:3]:
+        await here.approvals.mark_undeliverable(approval.id, "nobody can be reached")
+    here.bell.ids.clear()
+    assert await here.approvals.ring_undeliverable(limit=2) == 3
+    assert sorted(here.bell.ids) == sorted(row.id for row in rows[:3])
