@@ -556,7 +556,8 @@ class Approvals:
                     return approval, None
                 if approval.outcome not in (Outcome.SENDING, Outcome.UNKNOWN):
                     return Refusal("already_recorded", say("already_recorded")), None
-                ended = self._end(ledger, approval, outcome, error, self.clock.now())
+                note = None if error is None else _storable(error)
+                ended = self._end(ledger, approval, outcome, note, self.clock.now())
                 if ended is not None:
                     return ended, ended
 
