@@ -30,6 +30,7 @@ from core.approvals import (
 from core.asks import LIFETIME_DEFAULT_S, LIFETIME_MAX_S, LIFETIME_MIN_S, Asked, presentation_text, run_text
 from core.buttons import Verb
 from core.canonical import digest_of
+from core.cards import AT_HAND
 from core.identifiers import new_id
 from core.people import Directory, Place, Refusal, route_of, route_text
 from core.ports import Bell, Clock, Feed, Gate, Ledger, Meter, Repeated, Store, Unavailable
@@ -106,7 +107,11 @@ class Approvals:
 
         Refusal `idempotency_conflict` when the key was used for another body.
         """
-        opened = await self.store.write(lambda ledger: self._open(ledger, asked, origin))
+        # A large call takes long to digest, which no press may wait for.
+        content = asked.ask.tool, asked.ask.operation, run_text(asked.ask), asked.arguments_text
+        large = len(asked.arguments_text) > AT_HAND
+        digest = await asyncio.to_thread(digest_of, *content) if large else digest_of(*content)
+        opened = await self.store.write(lambda ledger: self._open(ledger, asked, origin, digest))
         if isinstance(opened, Opened) and opened.created:
             approval = opened.approval
             log.info(
@@ -124,7 +129,7 @@ class Approvals:
                 self._later(self.bell.start(approval))
         return opened
 
-    def _open(self, ledger: Ledger, asked: Asked, origin: Origin) -> Opened | Refusal:
+    def _open(self, ledger: Ledger, asked: Asked, origin: Origin, digest: str) -> Opened | Refusal:
         if (before := self._asked_before(ledger, origin)) is not None:
             if before.idempotency_hash != origin.idempotency_hash:
                 return Refusal("idempotency_conflict", say("idempotency_conflict"))
@@ -136,14 +141,13 @@ class Approvals:
         route = self.directory.route(ledger, ask.agent, effect, ask.tool)
         lifetime = min((s for s in (ask.timeout_s, route.timeout_s) if s is not None), default=LIFETIME_DEFAULT_S)
         expires_at = now + timedelta(seconds=max(LIFETIME_MIN_S, min(lifetime, LIFETIME_MAX_S)))
-        run = run_text(ask)
         approval = Approval(
             id=new_id(now), agent=ask.agent, tool=ask.tool, operation=ask.operation, effect=effect,
             runtime=asked.runtime, status=Status.PENDING, outcome=Outcome.NONE, revision=1, content_revision=1,
             arguments=asked.arguments_text, final_arguments=asked.arguments_text,
             presentation=presentation_text(ask), route=route_text(route),
-            digest=digest_of(ask.tool, ask.operation, run, asked.arguments_text), needed=route.needed,
-            created_at=now, expires_at=expires_at, run=run, reasoning=ask.reasoning, context=ask.context,
+            digest=digest, needed=route.needed,
+            created_at=now, expires_at=expires_at, run=run_text(ask), reasoning=ask.reasoning, context=ask.context,
             on_behalf_of=ask.on_behalf_of, call_id=ask.call_id, run_id=ask.run_id, lane=ask.lane,
             workflow_id=origin.workflow_id, first_run_id=origin.first_run_id, asked_by=origin.asked_by,
             idempotency_key=origin.idempotency_key, idempotency_hash=origin.idempotency_hash,
