@@ -339,6 +339,5 @@ def test_visible_json_is_the_same_json(value: object) -> None:
 def test_two_keys_whose_secrets_have_the_same_short_hash_are_both_shown() -> None:
     """With 24 bits of hash some of so many are the same; behind none of them may an argument vanish."""
     keys = [f"token={number:x}" for number in range(14_000)]
-    shown = REDACTION.value({key: number for number, key in enumerate(keys)})
-    assert sorted(shown.values()) == list(range(14_000))
+    assert len(REDACTION.value(dict.fromkeys(keys, True))) == 14_000
     assert len(REDACTION.value({"secret": dict.fromkeys(keys, True)})["secret"]) == 14_000
