@@ -95,7 +95,7 @@ _UNSEEN = Statement(
 _SENDING = Statement(
     select(*_approval)
     .where(sa.text(t.IS_SENDING), _row.claimed_at < bindparam("now"))
-    .order_by(_row.claimed_at)
+    .order_by(_row.claimed_at.desc())
     .limit(_LIMIT)
 )
 _UNCLAIMED = Statement(

@@ -242,7 +242,8 @@ class Ledger(Protocol):
         ...
 
     def overdue(self, now: datetime, limit: int) -> Sequence[Approval]:
-        """Rows `sending` and claimed before `now`; and external rows approved, unclaimed, past valid_until."""
+        """Rows `sending` and claimed before `now`, the last first; and external rows approved, unclaimed, past
+        valid_until."""
         ...
 
     def unsettled(self, limit: int) -> Sequence[Approval]:

@@ -671,20 +671,26 @@ class Approvals:
     async def settle_overdue(self, limit: int = AT_ONCE) -> int:
         """Calls `sending` for 30 min beyond their own time limit become unknown; unclaimed external ones not_sent."""
 
-        def work(ledger: Ledger) -> list[Approval]:
-            now, ended = self.clock.now(), []
-            for approval in ledger.overdue(now, limit):
+        def work(ledger: Ledger, before: datetime) -> tuple[list[Approval], datetime | None]:
+            now, ended, earliest = self.clock.now(), [], None
+            for approval in ledger.overdue(before, limit):
                 if approval.outcome is Outcome.SENDING and approval.claimed_at is not None:
+                    earliest = approval.claimed_at
                     if approval.claimed_at + _time_limit(approval) + SENDING_GRACE <= now:
                         ended.append(self._end(ledger, approval, Outcome.UNKNOWN, say("outcome_overdue"), now))
                 elif approval.valid_until is not None and approval.valid_until <= now:
                     ended.append(self._end(ledger, approval, Outcome.NOT_SENT, say("claim_too_late"), now))
-            return [approval for approval in ended if approval is not None]
+            return [approval for approval in ended if approval is not None], earliest
 
-        ended = await self.store.write(work)
-        for approval in ended:
-            self._tell(approval, ring=False)
-        return len(ended)
+        settled = 0
+        before: datetime | None = self.clock.now()
+        while before is not None:
+            # Page after page: calls that may take long must not keep the others from being judged.
+            ended, before = await self.store.write(lambda ledger, before=before: work(ledger, before))  # type: ignore[misc]
+            for approval in ended:
+                self._tell(approval, ring=False)
+            settled += len(ended)
+        return settled
 
     async def ring_unconsumed(self, limit: int = AT_ONCE) -> int:
         """Ring again for every answer that nobody has consumed 5 s after it was given; how many."""

@@ -499,3 +499,18 @@ async def test_every_card_that_nobody_could_see_is_posted_after_a_link(here: Off
     here.bell.ids.clear()
     assert await here.approvals.ring_undeliverable(limit=2) == 3
     assert sorted(here.bell.ids) == sorted(row.id for row in rows[:3])
+
+
+async def test_long_calls_keep_no_short_one_from_being_judged_overdue(here: Office) -> None:
+    hours = {"activity": "crawl", "task_queue": "crawlers", "start_to_close_s": 86_400}
+    minutes = hours | {"start_to_close_s": 60, "schedule_to_start_s": 60}
+    rows = [await here.ask(run=run) for run in (minutes, hours, hours, hours, minutes)]
+    for approval in rows:
+        await here.approvals.decide(
+            approval.id, "dana", Verdict.ALLOW, content_revision=1, note=None, key=approval.id, via="cli"
+        )
+        await here.approvals.take(approval.id, "a run")
+    here.clock.ahead += timedelta(minutes=33)
+    assert await here.approvals.settle_overdue(limit=2) == 2
+    outcomes = [(await here.row(approval)).outcome for approval in rows]
+    assert outcomes == [Outcome.UNKNOWN, Outcome.SENDING, Outcome.SENDING, Outcome.SENDING, Outcome.UNKNOWN]
