@@ -240,7 +240,8 @@ class Approvals:
         more: dict[str, Any] = {"identity": press.actor.id, "ms": round(seconds * 1000, 1)}
         if changed is not None and changed.decision_key == press.key:
             # A press that decides has one line, the decision's.
-            self._tell(changed, **more)
+            self._tell(changed, publish=False, **more)
+            await self.feed.publish(changed.id, changed.revision)
         else:
             if changed is not None:
                 self._tell(changed)
@@ -783,11 +784,12 @@ class Approvals:
 
     # After a commit
 
-    def _tell(self, approval: Approval, *, ring: bool = True, **more: object) -> None:
+    def _tell(self, approval: Approval, *, ring: bool = True, publish: bool = True, **more: object) -> None:
         """Nudge and publish, off the caller's path; whatever is lost here, the sweep does again."""
         if ring and approval.claim_token is None:
             self._later(self.bell.ring(approval))
-        self._later(self.feed.publish(approval.id, approval.revision))
+        if publish:
+            self._later(self.feed.publish(approval.id, approval.revision))
         event = approval.outcome.value if approval.outcome is not Outcome.NONE else approval.status.value
         log.info(event, extra={"approval": approval.id, "by": approval.decided_by, "via": approval.decided_via,
                                "revision": approval.revision, **more})  # fmt: skip
@@ -827,5 +829,9 @@ def _remind_at(now: datetime, expires_at: datetime, before_s: int | None) -> dat
 def _time_limit(approval: Approval) -> timedelta:
     if approval.run is None:
         return timedelta(0)
-    run = json.loads(approval.run)
-    return timedelta(seconds=run["start_to_close_s"] + run["schedule_to_start_s"])
+    try:
+        run = json.loads(approval.run)
+        return timedelta(seconds=run["start_to_close_s"] + run["schedule_to_start_s"])
+    except (ValueError, TypeError, KeyError):
+        # Nobody can tell when it should have ended; one such row must not keep all others from being judged.
+        return timedelta(0)

@@ -514,3 +514,18 @@ async def test_long_calls_keep_no_short_one_from_being_judged_overdue(here: Offi
     assert await here.approvals.settle_overdue(limit=2) == 2
     outcomes = [(await here.row(approval)).outcome for approval in rows]
     assert outcomes == [Outcome.UNKNOWN, Outcome.SENDING, Outcome.SENDING, Outcome.SENDING, Outcome.UNKNOWN]
+
+
+async def test_a_row_that_cannot_be_read_keeps_no_other_from_being_judged_overdue(here: Office) -> None:
+    run = {"activity": "crawl", "task_queue": "crawlers"}
+    broken, sound = [await here.ask(run=run) for _ in range(2)]
+    for approval in (broken, sound):
+        await here.approvals.decide(
+            approval.id, "dana", Verdict.ALLOW, content_revision=1, note=None, key=approval.id, via="cli"
+        )
+        await here.approvals.take(approval.id, "a run")
+    row = await here.row(broken)
+    await here.store.write(lambda ledger: ledger.change(row, run="{"))
+    here.clock.ahead += timedelta(minutes=51)
+    assert await here.approvals.settle_overdue() == 2
+    assert {(await here.row(approval)).outcome for approval in (broken, sound)} == {Outcome.UNKNOWN}
