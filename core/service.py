@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from core.approvals import (
@@ -28,9 +29,9 @@ from core.approvals import (
     Verdict,
 )
 from core.asks import LIFETIME_DEFAULT_S, LIFETIME_MAX_S, LIFETIME_MIN_S, Asked, presentation_text, run_text
+from core.beside import beside
 from core.buttons import Verb
 from core.canonical import digest_of
-from core.cards import AT_HAND
 from core.identifiers import new_id
 from core.people import Directory, Place, Refusal, route_of, route_text
 from core.ports import Bell, Clock, Feed, Gate, Ledger, Meter, Repeated, Store, Unavailable
@@ -109,8 +110,7 @@ class Approvals:
         """
         # A large call takes long to digest, which no press may wait for.
         content = asked.ask.tool, asked.ask.operation, run_text(asked.ask), asked.arguments_text
-        large = len(asked.arguments_text) > AT_HAND
-        digest = await asyncio.to_thread(digest_of, *content) if large else digest_of(*content)
+        digest = await beside(len(asked.arguments_text), partial(digest_of, *content))
         opened = await self.store.write(lambda ledger: self._open(ledger, asked, origin, digest))
         if isinstance(opened, Opened) and opened.created:
             approval = opened.approval
