@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from core.approvals import Approval, Attachment, Button, Card, Effect, Line, Outcome, Runtime, Status, Tone
+from core.beside import beside
 from core.buttons import Verb
 from core.canonical import parts_of, pointer_of, value_at
 from core.formats import raw_text, value_text
@@ -25,8 +25,6 @@ TITLE_LIMIT, NAME_LIMIT, LABEL_LIMIT, NOTE_LIMIT, ERROR_LIMIT = 150, 80, 60, 300
 MAX_ADDRESSES, FACT_FLOOR, FILE_LINE_LIMIT = 2, 120, 1_000
 AUTO = "auto"
 POINTER_LIMIT = 120
-# Characters that are read in a few milliseconds, however hostile they are.
-AT_HAND = 10_000
 # Without its status a card has at most this much text, so that every platform can show it whole, its own words added.
 CARD_LIMIT = 2_800
 # Tried in turn until the card is within CARD_LIMIT: hostile text, wide in UTF-16, must leave room for the rest.
@@ -87,8 +85,7 @@ async def draw(
     """The same card, drawn beside the loop where there is much to read: no press may wait for it."""
     card = partial(card_of, approval, people, now, redaction=redaction, unlisted_run=unlisted_run)
     texts = (approval.final_arguments, approval.presentation, approval.reasoning, approval.context)
-    large = sum(len(text) for text in texts if text) > AT_HAND
-    return await asyncio.to_thread(card) if large else card()
+    return await beside(sum(len(text) for text in texts if text), card)
 
 
 def short_id(approval_id: str) -> str:

@@ -21,7 +21,8 @@ from adapters.http.views import ApprovalsView, ApprovalView, ClaimView, page, wi
 from adapters.http.watch import Watch
 from core.approvals import Approval, Outcome, Status, Verdict
 from core.asks import Ask, Asked, Invalid, read_ask
-from core.cards import AT_HAND, text_of
+from core.beside import beside
+from core.cards import text_of
 from core.people import Refusal
 from core.ports import Ledger
 from core.service import Approvals, Origin
@@ -117,7 +118,7 @@ async def read_beside(body: bytes, hashed: bool) -> tuple[Asked, str | None]:
     def read() -> tuple[Asked, str | None]:
         return read_ask(body, over="http"), hash_of_body(body) if hashed else None
 
-    return await asyncio.to_thread(read) if len(body) > AT_HAND else read()
+    return await beside(len(body), read)
 
 
 async def check_run(services: Services, asked: Asked) -> None:
