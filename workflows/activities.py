@@ -8,6 +8,7 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from temporalio import activity
@@ -16,6 +17,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from core.approvals import Approval, Destination, Runtime, Status
 from core.asks import Invalid, read_ask
+from core.beside import beside
 from core.canonical import Unfit, fields_of
 from core.people import Refusal
 from core.ports import Slow, Unavailable
@@ -62,7 +64,7 @@ class Bookkeeping:
                 document = document_of(ask)
                 if (approval_id := reference_in(document)) is not None:
                     return await self._find(approval_id, workflow_id)
-                asked = read_ask(document, over="temporal")
+                asked = await beside(len(document), partial(read_ask, document, over="temporal"))
             except (Invalid, Unfit) as error:
                 field = error.field if isinstance(error, Invalid) else error.path
                 return Opening(fault=Fault(field=field, problem=error.problem))
