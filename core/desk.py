@@ -105,7 +105,8 @@ class Desk:
             why = say("undeliverable_gone" if isinstance(error, Gone) else "undeliverable_refused")
             await self._give_back(held, claim, why)
             await self._could_not(approval_id, why)
-            log.warning("post failed", extra={"approval": approval_id, "platform": surface.name, "error": str(error)})
+            log.warning("post failed", extra={"approval": approval_id, "platform": surface.name,
+                                              "chat": destination.chat, "error": str(error)})  # fmt: skip
             return "failed"
         except Exception as error:
             await self._give_back(held, claim, say("undeliverable_retrying", platform=surface.name))
@@ -292,7 +293,7 @@ class Desk:
         except (Gone, Refused) as error:
             self.meter.redraw(posted.platform, "gone")
             log.info("card gone", extra={"approval": posted.approval_id, "platform": posted.platform,
-                                         "error": str(error)})  # fmt: skip
+                                         "chat": posted.chat, "error": str(error)})  # fmt: skip
         except Unavailable:
             self.meter.redraw(posted.platform, "unavailable")
             await self._release(posted.id, claim)

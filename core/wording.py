@@ -143,7 +143,7 @@ ENGLISH: Final[Mapping[str, str]] = {
     "file_effect": "Effect: {value}",
     "file_run": "Runs: activity {activity} on task queue {queue}",
     "file_run_unlisted": "Runs: activity {activity} on task queue {queue} (not in the directory for this agent)",
-    "file_run_none": "Runs: nothing; the asker waits for the answer",
+    "file_run_none": "Runs: not by Placet; the asker goes on itself after Allow",
     "file_on_behalf_of": "On behalf of, says the agent: {value}",
     "file_digest": "Content digest: {value}",
     "file_revision": "Content revision: {value}",
