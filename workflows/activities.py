@@ -7,6 +7,7 @@ import logging
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -255,6 +256,9 @@ def row_of(approval: Approval, people: Mapping[str, str], *, claimed: bool = Fal
             remind_at=approval.remind_at if approval.reminded_at is None else None,
             answer=answer_of(approval, people) if approval.runtime is Runtime.DRAFT else None,
         )
+    if approval.runtime is Runtime.EXTERNAL:
+        # Nobody waits for this answer in Temporal: what its asker and its people wrote stays in the database.
+        approval = replace(approval, note=None, outcome_note=None)
     return Row(
         id=approval.id,
         pending=False,

@@ -210,8 +210,10 @@ async def test_one_approval_while_each_process_is_killed_and_started_again(deplo
     told = {
         (process.name, name): count for process in (bots, worker) for name, count in of_approval(process, row["id"])
     }
-    once = {("worker", "opened"), ("bots", "posted"), ("bots", "approved"), ("worker", "sent")}
+    once = {("worker", "opened"), ("bots", "approved"), ("worker", "sent")}
     assert {event: told.get(event) for event in once} == dict.fromkeys(once, 1)
+    # The card is pressed as soon as it is seen, and the process killed: it may not have come to this line.
+    assert told.get(("bots", "posted"), 0) <= 1
     logs = "".join(process.log.read_text() for process in deployed.processes)
     for secret in (BOT, BOT.partition(":")[2], ADMIN, PASSWORD, *map(str, billing.ARGUMENTS.values())):
         assert secret not in logs

@@ -63,7 +63,7 @@ async def test_the_largest_arguments_and_result_fit(world: World) -> None:
     async with a_caller(world.client, [refunds.refund]) as queue:
         handle = await world.ask(an_ask(arguments=arguments, run=a_run(queue)))
         await world.decide(await world.row(handle.id))
-        answer = await asyncio.wait_for(handle.result(), 15)
+        answer = await asyncio.wait_for(handle.result(), 60)
     assert (answer["outcome"], answer["error"]) == ("sent", None)
     assert answer["arguments"] == arguments
     assert len(answer["result"]) == 700_000
@@ -243,7 +243,7 @@ async def test_a_workflow_that_left_the_cache_goes_on_where_it_was(
         assert {(await idle.now(row)).status for row in rows} == {Status.PENDING}
         for row in rows:
             await idle.decide(row)
-        answers = [await asyncio.wait_for(handle.result(), 15) for handle in handles]
+        answers = [await asyncio.wait_for(handle.result(), 60) for handle in handles]
     assert {answer["outcome"] for answer in answers} == {"sent"}
     assert len(refunds.calls) == 6
     assert [record.message for record in caplog.records if record.name.startswith("temporalio")] == []

@@ -32,7 +32,7 @@ async def answer_to(world: World, refunds: Refunds, **run: Any) -> dict[str, Any
     async with a_caller(world.client, [refunds.refund]) as queue:
         handle = await world.ask(an_ask(run=a_run(queue, **run)))
         await world.decide(await world.row(handle.id))
-        answer: dict[str, Any] = await asyncio.wait_for(handle.result(), 15)
+        answer: dict[str, Any] = await asyncio.wait_for(handle.result(), 60)
         return answer
 
 
@@ -91,7 +91,7 @@ async def test_a_call_that_no_worker_takes_up_is_not_sent(world: World) -> None:
     handle = await world.ask(an_ask(run=a_run("nobody-serves-this", schedule_to_start_s=1)))
     row = await world.row(handle.id)
     await world.decide(row)
-    answer = await asyncio.wait_for(handle.result(), 15)
+    answer = await asyncio.wait_for(handle.result(), 60)
     assert (answer["outcome"], answer["error"]) == ("not_sent", "no worker took it up within 1 s")
     assert (await world.now(row)).outcome is Outcome.NOT_SENT
 
@@ -168,7 +168,7 @@ def test_a_result_is_handed_on_digit_for_digit() -> None:
 async def cancelled(handle: Any) -> None:
     await handle.cancel()
     with pytest.raises(WorkflowFailureError) as failure:
-        await asyncio.wait_for(handle.result(), 15)
+        await asyncio.wait_for(handle.result(), 60)
     assert isinstance(failure.value.cause, CancelledError)
 
 
@@ -215,7 +215,7 @@ async def test_cancelling_while_the_call_runs_is_unknown_at_once_and_the_truth_w
         await until(is_unknown)
         refunds.proceed.set()
         with pytest.raises(WorkflowFailureError):
-            await asyncio.wait_for(handle.result(), 15)
+            await asyncio.wait_for(handle.result(), 60)
     assert (await world.now(row)).outcome is Outcome.SENT
     assert len(refunds.calls) == 1
 

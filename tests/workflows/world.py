@@ -202,7 +202,7 @@ class World:
         return list(await self.store.store.read(lambda ledger: ledger.audit_of(row.id)))
 
 
-async def until(done: Callable[[], Any], seconds: float = 8) -> None:
+async def until(done: Callable[[], Any], seconds: float = 30) -> None:
     """Wait until `done` answers something true, now or awaited."""
     for _ in range(int(seconds / 0.02)):
         answer = done()
