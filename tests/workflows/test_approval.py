@@ -17,7 +17,7 @@ from core.approvals import Outcome, Status, Verdict
 from core.asks import read_ask
 from core.people import Refusal
 from core.ports import Slow
-from core.service import Opened, Origin
+from core.service import Claim, Opened, Origin
 from tests.workflows.callers import Agent, Refunds, raw
 from tests.workflows.world import World, a_caller, a_run, an_ask, serving, until
 from workflows.activities import Bookkeeping
@@ -324,6 +324,20 @@ async def test_an_external_row_is_shown_and_its_workflow_ends_with_the_answer(wo
     assert (await asyncio.wait_for(own.result(), 10))["status"] == "approved"
     row = await world.now(opened.approval)
     assert (row.status, row.outcome, row.consumed_at) == (Status.APPROVED, Outcome.NONE, None)
+
+
+async def test_what_is_written_about_an_external_call_stays_out_of_temporal(idle: World) -> None:
+    asked = read_ask(json.dumps(an_ask()), over="http")
+    opened = await idle.approvals.open(asked, Origin(asked_by="agent:billing", idempotency_key="k"))
+    assert isinstance(opened, Opened)
+    await idle.decide(opened.approval)
+    claim = await idle.approvals.claim(opened.approval.id, 1)
+    assert isinstance(claim, Claim)
+    await idle.approvals.record(opened.approval.id, claim.token, Outcome.UNKNOWN, "the asker's own words")
+    own = idle.client.get_workflow_handle(f"approval-{opened.approval.id}")
+    async with serving(idle):
+        assert (await asyncio.wait_for(own.result(), 60))["outcome"] == "unknown"
+    assert "own words" not in (await own.fetch_history()).to_json()
 
 
 async def test_starting_a_rows_workflow_twice_changes_nothing(world: World) -> None:
