@@ -57,6 +57,13 @@ CODES: dict[str, tuple[int, str]] = {
     "not_ready": (503, "Not ready"),
 }
 
+# What parameters of a form of their own look like.
+FORMS = {
+    "wait": "must be a length of time such as 30s, 1m or 500ms",
+    "Idempotency-Key": "must be visible ASCII characters without spaces",
+    "Last-Event-ID": "must be the id of an event",
+}
+
 
 class Problem(Exception):
     """An answer that is an error; `members` become extra members of the document (`field`, `line`)."""
@@ -113,7 +120,8 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     field = str(first["loc"][-1]) if first["loc"] else "(the request)"
-    return invalid(field, problem_text(first["type"], first["msg"])).response()
+    form = FORMS.get(field) if first["type"] == "string_pattern_mismatch" else None
+    return invalid(field, form or problem_text(first["type"], first["msg"])).response()
 
 
 async def on_http(request: Request, error: Exception) -> JSONResponse:
