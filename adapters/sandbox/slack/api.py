@@ -255,5 +255,3 @@ def parameters(query: Json, kind: str, body: bytes) -> Json:
             except ValueError:
                 raise ApiError("invalid_arguments" if name == "view" else "invalid_blocks") from None
     return params
-
-
