@@ -152,7 +152,7 @@ class Slack:
             request_verification_enabled=False, ssl_check_enabled=False,
         )  # fmt: skip
         self._on_press: Callable[[Press], Awaitable[Reply]] | None = None
-        self._answers: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Task[Any]] = set()
         self._told_to_wait: deque[str] = deque(maxlen=1000)
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._direct: OrderedDict[tuple[str, str], str] = OrderedDict()
@@ -475,15 +475,14 @@ class Slack:
         self, reading: Reading, back: Back, on_press: Callable[[Press], Awaitable[Reply]], *, comes_again: bool
     ) -> BoltResponse:
         """Acknowledge what is committed. What is slow goes on: an event comes again, a press is told later."""
-        work = asyncio.create_task(self._handle(reading, on_press))
+        work = self._start(self._handle(reading, on_press))
         await asyncio.wait({work}, timeout=PRESS_S if comes_again else ACK_S)
         if comes_again and (not work.done() or isinstance(work.exception(), Unavailable)):
-            key = reading.key if isinstance(reading, Press) else ""
-            if not key or key not in self._told_to_wait:
-                self._told_to_wait.append(key)
-                self._later(self._answer(back, Reply(say("try_again"), Tone.ALERT)))
+            if isinstance(reading, Press) and reading.key not in self._told_to_wait:
+                self._told_to_wait.append(reading.key)
+                self._start(self._answer(back, Reply(say("try_again"), Tone.ALERT)))
             return BoltResponse(status=503)
-        self._later(self._finish(work, back))
+        self._start(self._finish(work, back))
         return BoltResponse(status=200)
 
     async def _finish(self, work: asyncio.Task[Reply | None], back: Back) -> None:
@@ -541,7 +540,7 @@ class Slack:
                     await self._teams[back.account].views_open(trigger_id=form.trigger_id, view=note_form(form))
         except (TimeoutError, Gone, Moved, Refused, Slow, Unavailable) as error:
             log.warning("form not opened", extra={"platform": NAME, "error": type(error).__name__})
-            self._later(self._answer(back, Reply(say("note_form_gone"), Tone.ALERT)))
+            self._start(self._answer(back, Reply(say("note_form_gone"), Tone.ALERT)))
 
     async def _answer(self, back: Back, reply: Reply) -> None:
         """Tell the presser alone."""
@@ -568,10 +567,17 @@ class Slack:
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds * self._pace)
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task that is held until it ends, whoever still waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._answers.discard(task)
+        if not task.cancelled() and (error := task.exception()) and not isinstance(error, Unavailable):
+            log.error("answer broke", extra={"platform": NAME, "error": type(error).__name__})
 
 
 class ShortWaits(AsyncRateLimitErrorRetryHandler):

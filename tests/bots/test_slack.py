@@ -381,12 +381,16 @@ async def test_a_private_channel_that_is_shared_is_followed_to_its_new_id(settin
 # Socket Mode
 
 
-async def test_a_socket_that_is_cut_is_opened_again_with_a_new_address(setting: Setting, door: Door) -> None:
+@pytest.mark.parametrize("warn", [False, True])
+async def test_a_socket_that_is_lost_is_opened_again_with_a_new_address(
+    setting: Setting, door: Door, warn: bool
+) -> None:
     message = await posted(setting)
-    setting.world.cut_sockets(refuse=3)
+    setting.world.cut_sockets(refuse=2, warn=warn)
     await setting.world.until(lambda: setting.world.connected == 0)
     await setting.world.until(lambda: setting.world.connected == 1, 20)
-    assert len(setting.world.calls_of("apps.connections.open")) >= 5
+    assert setting.world.sockets_refused == 0
+    assert len(setting.world.calls_of("apps.connections.open")) >= 4
     press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
     await setting.world.until(lambda: press.words == ["Allowed."])
 

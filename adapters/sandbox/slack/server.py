@@ -19,6 +19,7 @@ from adapters.sandbox.slack.records import Team
 from adapters.sandbox.slack.world import World
 
 _TICK_S = 0.25
+_REFRESH = {"type": "disconnect", "reason": "refresh_requested", "debug_info": {"host": "sandbox"}}
 
 
 class Dropped(Response):
@@ -62,10 +63,12 @@ class Sockets:
         await socket.send_json({"type": "hello", "num_connections": len(self._open) + 1,
                                 "connection_info": {"app_id": self._world.app.id},
                                 "debug_info": {"host": "sandbox", "approximate_connection_time": 18060}})  # fmt: skip
-        task = asyncio.current_task()
+        task, warnings = asyncio.current_task(), list[asyncio.Task[None]]()
 
-        def cut() -> None:
-            if task is not None:
+        def cut(warn: bool) -> None:
+            if warn:
+                warnings.append(asyncio.create_task(socket.send_json(_REFRESH)))
+            elif task is not None:
                 task.cancel()
 
         forget = self._world.on_cut(cut)

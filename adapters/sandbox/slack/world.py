@@ -44,7 +44,7 @@ class World(Holdings):
         self.calls: list[Call] = []
         self.sockets_refused = 0
         self._faults: list[Fault] = []
-        self._cut: list[Callable[[], None]] = []
+        self._cut: list[Callable[[bool], None]] = []
 
     # Who and what there is. Adding what exists already changes nothing but names.
 
@@ -297,14 +297,17 @@ class World(Holdings):
                 return fault
         return None
 
-    def cut_sockets(self, *, refuse: int = 0) -> None:
-        """Every socket breaks off, and the next `refuse` attempts to open one fail."""
+    def cut_sockets(self, *, refuse: int = 0, warn: bool = False) -> None:
+        """Every socket breaks off, and the next `refuse` attempts to open one fail.
+
+        With `warn` the app is told to connect anew instead, as Slack does every few hours.
+        """
         self.sockets_refused = refuse
         for cut in list(self._cut):
-            cut()
+            cut(warn)
 
-    def on_cut(self, cut: Callable[[], None]) -> Callable[[], None]:
-        """Have `cut` called by `cut_sockets`; answers how to take it back."""
+    def on_cut(self, cut: Callable[[bool], None]) -> Callable[[], None]:
+        """Have `cut` called by `cut_sockets`, with whether to warn; answers how to take it back."""
         self._cut.append(cut)
         return lambda: self._cut.remove(cut)
 
