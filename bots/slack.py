@@ -51,7 +51,7 @@ NAME = "slack"
 
 # Limits of Block Kit and the Web API (platform facts, sections 1, 2 and 6); texts are counted in UTF-16 units, escaped.
 TEXT_LIMIT, SECTION_LIMIT, HEADER_LIMIT, CONTEXT_LIMIT, CARD_LIMIT = 3800, 3000, 150, 2000, 12_000
-LABEL_LIMIT, CONFIRM_TITLE_LIMIT, CONFIRM_LIMIT, CONFIRM_BUTTON_LIMIT, NOTE_LIMIT = 75, 100, 300, 30, 2000
+LABEL_LIMIT, CONFIRM_TITLE_LIMIT, CONFIRM_LIMIT, CONFIRM_BUTTON_LIMIT, NOTE_LIMIT = 75, 100, 300, 30, 3000
 PER_CHANNEL = (Rate(3, 3),)
 POSTS, UPDATES = Rate(240, 60), Rate(50, 60)
 
@@ -60,7 +60,7 @@ ACK_S, FORM_S, PRESS_S, NAME_S, CALL_S = 2.4, 2.2, 15.0, 0.5, 10.0
 WINDOW_S, REPLAYS_KEPT = 300, 10_000
 TRIES, DRAIN_S = 5, 5.0
 WATCH_S, STALE_ROUNDS, LOST_ROUNDS = 5.0, 2, 6
-CHECK_S, CHECK_AGAIN_S = 2.5, 15.0
+CHECK_S, CHECK_AGAIN_S, MEET_AGAIN_S = 2.5, 15.0, 15.0
 NAMES_KEPT, DOUBTS_KEPT, DOUBT_S = 5000, 1000, 300
 SCOPES = frozenset({"chat:write", "commands", "files:write", "im:write", "users:read", "metadata.message:read"})
 EVENT_TYPE, NOTE_FORM = "placet_card", "placet_note"
@@ -142,6 +142,8 @@ class Slack:
         self._clients = [self._client(token) for token in settings.slack_bot_token]
         self._teams: dict[str, AsyncWebClient] = {}
         self._bots: dict[str, str] = {}
+        self._unmet: dict[AsyncWebClient, Exception] = {}
+        self._meet_at = 0.0
         self._posts: dict[str, Pacer] = {}
         self._updates: dict[str, Pacer] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -351,26 +353,38 @@ class Slack:
         client.session = self._session
 
     async def _meet(self) -> None:
-        """Learn which workspace each token belongs to."""
+        """Learn which workspace each token belongs to; one that cannot say so now is asked again after MEET_AGAIN_S."""
+        now = asyncio.get_running_loop().time()
+        if self._session is not None and now < self._meet_at:
+            return
         for client in self._clients:
             self._connect(client)
             if client in self._teams.values():
                 continue
-            with vendor_errors():
-                me = await client.auth_test()
+            self._unmet.pop(client, None)
+            try:
+                with vendor_errors():
+                    me = await client.auth_test()
+            except (Gone, Refused, Slow, Unavailable) as error:
+                self._unmet[client] = error
+                continue
             team = str(me["team_id"])
             self._bots[team] = str(me["user_id"])
             self._posts[team], self._updates[team] = Pacer(POSTS, pace=self._pace), Pacer(UPDATES, pace=self._pace)
             self._teams[team] = client
+        self._meet_at = now + MEET_AGAIN_S * self._pace if self._unmet else float("inf")
 
     async def _account(self, name: str) -> str:
         """The account of a name: "" for the first, or a workspace's id."""
-        if len(self._teams) < len(self._clients) or self._session is None:
+        if name not in self._teams:
             await self._meet()
         if name in self._teams:
             return name
-        if not name:
-            return next(iter(self._teams))
+        if name == "" and (first := self._clients[0]) not in self._unmet:
+            return next(team for team, client in self._teams.items() if client is first)
+        if self._unmet:
+            # It may be this one's.
+            raise next(iter(self._unmet.values()))
         raise Refused(f"no token in PLACET_SLACK_BOT_TOKEN belongs to the workspace {name}")
 
     async def _chat(self, account: str, chat: str) -> str:
@@ -455,9 +469,8 @@ class Slack:
             return BoltResponse(status=200, body=str(body.get("challenge", "")))
         if self._on_press is None:
             return BoltResponse(status=503)
-        try:
-            await self._account("")
-        except (Gone, Moved, Refused, Slow, Unavailable):
+        await self._meet()
+        if not self._bots:
             return BoltResponse(status=503)
         try:
             reading = read(body, self._bots)

@@ -147,6 +147,27 @@ async def test_a_card_goes_to_the_workspace_that_its_place_names() -> None:
             await posted(setting, Destination("slack", "T77", "C21"))
 
 
+async def test_a_workspace_whose_token_is_bad_leaves_the_others_alone() -> None:
+    async with slack(OTHER_TOKEN, TOKEN) as setting:
+        setting.world.revoke(OTHER_TEAM)
+        door = Door()
+        async with listening(setting, door.on_press):
+            message = await posted(setting, Destination("slack", TEAM, CHANNEL))
+            setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+            assert (await door.pressed())[0].message == message
+            with pytest.raises(Refused, match="token_revoked"):
+                await posted(setting, HERE)
+            levels = [finding.level for finding in await setting.surface.check()]
+            assert levels == ["fail", "ok", "ok"]
+
+
+async def test_a_workspace_that_could_not_be_asked_is_asked_again(setting: Setting) -> None:
+    setting.world.fail("auth.test", status=503)
+    with pytest.raises(Unavailable):
+        await posted(setting)
+    await posted(setting)
+
+
 @pytest.mark.parametrize("how", ["archived", "removed", "deleted", "nobody"])
 async def test_places_that_are_gone(setting: Setting, how: str) -> None:
     message = await posted(setting)

@@ -182,9 +182,7 @@ async def test_l5_a_handler_that_breaks_leaves_the_card_pending(
 
 async def test_l7_a_decision_elsewhere_takes_the_buttons_away(office: Office) -> None:
     approval, card = await office.card()
-    await office.approvals.decide(
-        approval.id, "dana", Verdict.ALLOW, content_revision=1, note=None, key="k", via="cli"
-    )
+    await office.approvals.decide(approval.id, "dana", Verdict.ALLOW, content_revision=1, note=None, key="k", via="cli")
     office.desk.start_redraw(approval.id)
     await office.settled(card, "Allowed by Dana Reyes through the command line")
 

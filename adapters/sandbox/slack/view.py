@@ -103,7 +103,8 @@ class SlackView:
                 await self._world.until(lambda: press.view or press.words, _SLOW_S if press.ts else 1)
         except TimeoutError:
             return {"answered": self._world.acked(press), "text": "", "alert": False}
-        shown: Json = {"answered": True, "text": press.words[-1] if press.words else "", "alert": False}
+        # The words themselves stand in the channel, for this person alone.
+        shown: Json = {"answered": True, "text": "", "alert": False}
         if press.view is not None:
             view = self._world.views[press.view]
             shown["modal"] = {"id": view.id, **self._modal(view.view)}

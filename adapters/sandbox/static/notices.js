@@ -38,8 +38,12 @@ function ask(title, body, yes, no, answer) {
       { method: "dialog" },
       el("h2", {}, title),
       body,
-      el("button", { class: "solid", value: "yes", "data-testid": "modal-yes" }, yes),
-      el("button", { class: "quiet", value: "no", type: "button", "data-testid": "modal-no", onclick: () => dialog.close("no") }, no),
+      el(
+        "div",
+        { class: "choices" },
+        el("button", { class: "quiet", value: "no", type: "button", "data-testid": "modal-no", onclick: () => dialog.close("no") }, no),
+        el("button", { class: "solid", value: "yes", "data-testid": "modal-yes" }, yes),
+      ),
     );
     const dialog = el("dialog", { class: "alert form", "data-testid": "modal", "aria-label": title }, form);
     dialog.addEventListener("close", () => {
