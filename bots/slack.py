@@ -62,7 +62,10 @@ TRIES, DRAIN_S = 5, 5.0
 WATCH_S, STALE_ROUNDS, LOST_ROUNDS = 5.0, 2, 6
 CHECK_S, CHECK_AGAIN_S, MEET_AGAIN_S = 2.5, 15.0, 15.0
 NAMES_KEPT, DOUBTS_KEPT, DOUBT_S = 5000, 1000, 300
-SCOPES = frozenset({"chat:write", "commands", "files:write", "im:write", "users:read", "metadata.message:read"})
+SCOPES = frozenset({
+    "chat:write", "commands", "files:write", "im:write", "users:read", "metadata.message:read", "channels:history",
+    "groups:history", "im:history",
+})  # fmt: skip
 EVENT_TYPE, NOTE_FORM = "placet_card", "placet_note"
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from adapters.sandbox.slack import Message as Kept
 from bots import PLATFORMS
-from bots.slack import units
+from bots.slack import SCOPES, units
 from core.approvals import Destination, Message, Press, Reply, Tone
 from core.buttons import new_token
 from core.ports import BadSetting, Gone, Hooks, Refused, Unavailable
@@ -39,6 +40,7 @@ from tests.bots.slack_bench import (
 )
 from tests.bots.telegram_bench import Chores, SwitchedLease
 
+MANIFEST = Path(__file__).parents[2] / "deploy" / "slack-manifest.yaml"
 HERE = Destination("slack", "", CHANNEL)
 
 
@@ -527,6 +529,15 @@ def test_a_bad_setting_is_named_and_never_quoted(
         built(monkeypatch, tmp_path, **variables)
     assert str(caught.value).startswith(told)
     assert TOKEN not in str(caught.value)
+
+
+def test_the_manifest_asks_for_what_the_bot_needs() -> None:
+    manifest = YAML(typ="safe").load(MANIFEST.read_text())
+    assert set(manifest["oauth_config"]["scopes"]["bot"]) >= SCOPES
+    assert {"message.channels", "message.groups", "message.im", "channel_id_changed"} == set(
+        manifest["settings"]["event_subscriptions"]["bot_events"]
+    )
+    assert [command["command"] for command in manifest["features"]["slash_commands"]] == ["/placet"]
 
 
 async def test_a_check_of_what_is_well_says_so(setting: Setting, door: Door) -> None:
