@@ -658,9 +658,10 @@ class Migrated:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The button that opens the form for a note; `title` is the card's own, to be shown again."""
+    """The button that opens the form for a note, with its token; `title` is the card's own, to be shown again."""
 
     message: Message
+    token: str
     trigger_id: str
     title: str
 
@@ -710,7 +711,7 @@ def _read_press(body: Json, account: str) -> Press | Form | None:
     # Data that no button of ours carries goes to the door as a verb that nothing has, which calls it unknown.
     data = unpack(str(action.get("value") or ""))
     if data is not None and data.verb == Verb.NOTE:
-        return Form(message, str(body["trigger_id"]), _title(body.get("message") or {}))
+        return Form(message, data.token, str(body["trigger_id"]), _title(body.get("message") or {}))
     parts = (account, message.chat, message.id, user["id"], action["action_id"], action["action_ts"])
     return Press(
         key=f"sl:{':'.join(map(str, parts))}",
@@ -732,6 +733,7 @@ def _read_form(body: Json) -> Press | None:
         key=f"sl:{of['account']}:view:{view['id']}",
         actor=_actor(body["user"]),
         message=Message(NAME, *(str(of[name]) for name in ("account", "chat", "thread", "id"))),
+        token=str(of["token"]),
         text=_tidy(str(text)),
     )
 
@@ -971,13 +973,14 @@ def _button(button: Button, card: Card, token: str) -> dict[str, Any]:
 def note_form(form: Form) -> dict[str, Any]:
     """The modal that asks for a note; what it belongs to travels in it."""
     of = form.message
+    about_it = {"account": of.account, "chat": of.chat, "thread": of.thread, "id": of.id, "token": form.token}
     field = {"type": "plain_text_input", "action_id": "note", "multiline": True, "min_length": 1,
              "max_length": NOTE_LIMIT}  # fmt: skip
     about = [{"type": "section", "block_id": "about", "text": plain(form.title)}] if form.title else []
     return {
         "type": "modal", "callback_id": NOTE_FORM, "title": plain(say("button_note"), 24),
         "submit": plain(say("button_decline"), 24), "close": plain(say("form_cancel"), 24),
-        "private_metadata": json.dumps({"account": of.account, "chat": of.chat, "thread": of.thread, "id": of.id}),
+        "private_metadata": json.dumps(about_it),
         "blocks": [*about, {"type": "input", "block_id": "note", "label": plain(say("note_form_label"), 2000),
                             "hint": plain(say("note_form_hint"), 2000), "element": field}],
     }  # fmt: skip

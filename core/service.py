@@ -247,7 +247,8 @@ class Approvals:
 
     def _press(self, ledger: Ledger, press: Press) -> _Judged:
         if press.text is not None:
-            found = ledger.posted_at(press.message)
+            # A form carries the token of the button that opened it: it may belong to a copy that a crash left behind.
+            found = ledger.posted_at(press.message) or (ledger.posted_of_token(press.token) if press.token else None)
         else:
             found = ledger.posted_of_token(press.token) if press.verb in VERBS else None
         if found is None:

@@ -34,7 +34,7 @@ def typed(text: str = "Wrong customer", chat: str = "C01", tenant: str = "T01", 
 
 
 def submitted(text: str) -> Press:
-    return Press("sl:T01:view:V0123", DANA, at(), text=text)
+    return Press("sl:T01:view:V0123", DANA, at(), token=TOKEN, text=text)
 
 
 OTTO = Actor("slack", "T99", "U91", "otto")
@@ -46,7 +46,9 @@ READINGS: dict[str, Any] = {
     "press_by_an_external_member": pressed(at(), actor=OTTO),
     "press_with_forged_data": pressed(at(), verb="?", token="", revision=0, action="placet_a"),
     "press_in_an_app_home": None,
-    "note_button": Form(at(), "12321423423.333649436676.d8c1bb837935619ccad0f624c448ffb3", "Refund a duplicate charge"),
+    "note_button": Form(
+        at(), TOKEN, "12321423423.333649436676.d8c1bb837935619ccad0f624c448ffb3", "Refund a duplicate charge"
+    ),
     "note_submitted": submitted("Wrong customer"),
     "note_submitted_empty": submitted(""),
     "form_of_another_app": None,

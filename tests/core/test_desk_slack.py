@@ -19,7 +19,7 @@ from adapters.metrics import Metrics
 from adapters.migrate import migrate
 from adapters.sandbox.slack import Message as Kept
 from bots.slack import Slack
-from core.approvals import Approval, Press, Reply, Status, Verdict
+from core.approvals import Approval, Destination, Press, Reply, Status, Verdict
 from core.asks import read_ask
 from core.commands import ChatCommands
 from core.desk import Desk
@@ -135,6 +135,18 @@ async def test_a_note_from_the_form_declines_with_it(office: Office) -> None:
     await office.settled(card, "Wrong customer")
     row = await office.row(approval)
     assert (row.status, row.note, row.decided_via) == (Status.DECLINED, "Wrong customer", "slack")
+
+
+async def test_a_note_from_a_copy_that_a_crash_left_behind_declines_too(office: Office) -> None:
+    approval, card = await office.card()
+    (posted,) = await office.store.read(lambda ledger: ledger.posted_for(approval.id))
+    drawn = await office.desk.draw(approval.id)
+    assert drawn is not None
+    copy = await office.setting.surface.post(Destination("slack", "T01", CHANNEL), drawn.card, token=posted.token)
+    press = office.world.press(DANA, CHANNEL, copy.id, label="Decline with a note")
+    office.world.submit(await office.world.opened(press), "Wrong customer")
+    await office.settled(card, "Wrong customer")
+    await office.settled(office.world.channels[CHANNEL].message(copy.id), "Wrong customer")
 
 
 async def test_a_thread_reply_declines_with_the_note_and_a_yes_decides_nothing(office: Office) -> None:
