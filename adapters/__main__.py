@@ -50,6 +50,10 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+# The setting that switches a platform on, where it is not PLACET_<NAME>_TOKEN.
+TOKENS = {"slack": "PLACET_SLACK_BOT_TOKEN"}
+
+
 def platform_check(name: str) -> Check:
     """What `placet doctor` asks of a platform: its settings held against the running service."""
 
@@ -59,7 +63,8 @@ def platform_check(name: str) -> Check:
         except BadSetting as bad:
             return [Finding("fail", str(bad), f"set {bad.name} right")]
         if surface is None:
-            return [Finding("ok", f"{name} is off: PLACET_{name.upper()}_TOKEN is not set")]
+            token = TOKENS.get(name, f"PLACET_{name.upper()}_TOKEN")
+            return [Finding("ok", f"{name} is off: {token} is not set")]
         try:
             return await surface.check() if isinstance(surface, Checking) else ()
         finally:

@@ -22,6 +22,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 WHOLE = re.compile(r"[1-9][0-9]{0,18}")
 CHAT = re.compile(r"-?[1-9][0-9]{0,18}")
 BOT = re.compile(r"[A-Za-z0-9_]{1,64}")
+SLACK_TEAM = re.compile(r"[TE][A-Z0-9]{1,31}")
+SLACK_CHANNEL = re.compile(r"[CGDUW][A-Z0-9]{1,31}")
 SLACK_PERSON = re.compile(r"[A-Z0-9]{2,32}/[A-Z0-9]{2,32}")
 DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -202,9 +204,13 @@ class _File(Reading):
         for item in self.items(node, "at", least=1):
             place, line = self.text(item, "a place"), line_of(item)
             platform = place.partition(":")[0].partition("@")[0]
-            if platform in ("slack", "discord"):
-                refuse(line, f"places on {platform.capitalize()} are not built yet; use telegram or dm")
-            if place != "dm" and not _on_telegram(place):
+            if platform == "discord":
+                refuse(line, "places on Discord are not built yet; use telegram, slack or dm")
+            if platform == "slack":
+                if not _on_slack(place):
+                    form = "slack:[<team>/]<channel>, both by their ids, such as slack:T01/C0123"
+                    refuse(line, f"{shown(place)} is no place: write {form}")
+            elif place != "dm" and not _on_telegram(place):
                 form = "dm or telegram[@bot]:<chat>[/<topic>], the chat as its number, such as telegram:-1001234/31"
                 refuse(line, f"{shown(place)} is no place: write {form}")
             if place in places:
@@ -232,6 +238,16 @@ def _on_telegram(place: str) -> bool:
         and CHAT.fullmatch(found.chat) is not None
         and (not found.account or BOT.fullmatch(found.account) is not None)
         and (not found.thread or WHOLE.fullmatch(found.thread) is not None)
+    )
+
+
+def _on_slack(place: str) -> bool:
+    found = place_of(place)
+    return (
+        found is not None
+        and SLACK_CHANNEL.fullmatch(found.chat) is not None
+        and (not found.account or SLACK_TEAM.fullmatch(found.account) is not None)
+        and not found.thread
     )
 
 

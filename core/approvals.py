@@ -124,7 +124,8 @@ class Press:
 
     `key` is the platform's own event id, unique per platform event; it becomes the decision key.
     `message` is the message that carries the button, or the one that a text replies to.
-    Exactly one of `verb` (with token and content_revision) and `text` is set.
+    Exactly one of `verb` (with token and content_revision) and `text` is set; a text from a form that a button opened
+    has that button's token.
     """
 
     key: str

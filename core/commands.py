@@ -11,7 +11,7 @@ from core.asks import LIFETIME_MAX_S
 from core.desk import Desk
 from core.ports import Ledger, Telling
 from core.service import Approvals
-from core.wording import say, when_text
+from core.wording import say, say_on, when_text
 
 log = logging.getLogger("placet.commands")
 
@@ -50,7 +50,7 @@ class ChatCommands:
         if not isinstance(surface, Telling):
             return
         try:
-            await surface.tell(Destination(identity.platform, "", identity.id), text)
+            await surface.tell(Destination(identity.platform, identity.tenant, identity.id), text)
         except Exception as error:
             # The link stands whether or not the notice arrives.
             log.warning("notice failed", extra={"platform": identity.platform, "error": type(error).__name__})
@@ -69,7 +69,8 @@ class ChatCommands:
 
         person, rows = await self.approvals.store.read(find)
         if person is None:
-            return Reply(say("not_linked", platform=actor.platform), Tone.ALERT, refused=True, result="not_linked")
+            text = say_on(actor.platform, "not_linked", platform=actor.platform)
+            return Reply(text, Tone.ALERT, refused=True, result="not_linked")
         if not rows:
             return Reply(say("nothing_waiting"), Tone.QUIET, result="pending")
         now = self.approvals.clock.now()

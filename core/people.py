@@ -35,11 +35,16 @@ class Place:
 
 
 def place_of(text: str) -> Destination | None:
-    """Read `platform[@account]:<chat>[/<thread>]`; None when it is not of that form (`dm` is no place of its own)."""
+    """Read `platform[@account]:<chat>[/<thread>]`; None when it is not of that form (`dm` is no place of its own).
+
+    Slack's is `slack:[<team>/]<channel>`: its account is the team.
+    """
     match = PLACE.fullmatch(text)
     if match is None:
         return None
     parts = match.groupdict(default="")
+    if parts["platform"] == "slack" and parts["thread"] and not parts["account"]:
+        return Destination("slack", parts["chat"], parts["thread"])
     return Destination(parts["platform"], parts["account"], parts["chat"], parts["thread"])
 
 
@@ -89,7 +94,8 @@ class Directory:
             if text == "dm":
                 for person in self.asked(ledger, route):
                     for identity in ledger.identities(person.id):
-                        destination = Destination(identity.platform, "", identity.id)
+                        # Where ids are a workspace's own, the workspace is the account that reaches its people.
+                        destination = Destination(identity.platform, identity.tenant, identity.id)
                         places.setdefault(destination.key, Place(destination, person.id))
             elif (place := place_of(text)) is not None:
                 places.setdefault(place.key, Place(place))

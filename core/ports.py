@@ -146,8 +146,11 @@ class Checking(Protocol):
 class Webhooked(Protocol):
     """A surface whose platform can deliver its events over HTTP."""
 
-    async def receive(self, account: str, headers: Mapping[str, str], body: bytes) -> int:
-        """One delivery to an account: the HTTP status to answer with, 2xx only once it is committed."""
+    async def receive(self, account: str, headers: Mapping[str, str], body: bytes) -> int | tuple[int, str]:
+        """One delivery to an account: the HTTP status to answer with, 2xx only once it is committed.
+
+        With a text where the platform wants to read one.
+        """
         ...
 
 

@@ -35,7 +35,7 @@ from core.canonical import digest_of
 from core.identifiers import new_id
 from core.people import Directory, Place, Refusal, route_of, route_text
 from core.ports import Bell, Clock, Feed, Gate, Ledger, Meter, Repeated, Store, Unavailable
-from core.wording import is_affirmative, say, when_text
+from core.wording import is_affirmative, say, say_on, when_text
 
 log = logging.getLogger("placet.approvals")
 
@@ -253,7 +253,8 @@ class Approvals:
 
     def _press(self, ledger: Ledger, press: Press) -> _Judged:
         if press.text is not None:
-            found = ledger.posted_at(press.message)
+            # A form carries the token of the button that opened it: it may belong to a copy that a crash left behind.
+            found = ledger.posted_at(press.message) or (ledger.posted_of_token(press.token) if press.token else None)
         else:
             found = ledger.posted_of_token(press.token) if press.verb in VERBS else None
         if found is None:
@@ -263,7 +264,7 @@ class Approvals:
             return _Judged(Reply(say("wrong_place"), Tone.ALERT, refused=True, result="wrong_place"))
         person = ledger.person_of(press.actor)
         if person is None:
-            text = say("not_linked", platform=press.actor.platform)
+            text = say_on(press.actor.platform, "not_linked", platform=press.actor.platform)
             return _Judged(self._refused(approval, "not_linked", text))
         if (why := self.directory.may_answer(ledger, approval, person)) is not None:
             return _Judged(self._refused(approval, why, self._who_may(ledger, approval, why)))

@@ -29,6 +29,8 @@ ENGLISH: Final[Mapping[str, str]] = {
     "expired_now": "Too late: the time ran out just now. Nothing was run.",
     "not_linked": "This {platform} account is linked to nobody here. Ask an administrator for a code and send me in "
     "private: /start CODE",
+    "not_linked_slack": "This Slack account is linked to nobody here. Ask an administrator for a code and send me in "
+    "private: /placet link CODE",
     "not_entitled": "You do not have the right to answer this. It can be answered by {who}.",
     "not_asked": "This is not yours to answer. It can be answered by {who}.",
     "anonymous": "You post anonymously here, so I cannot tell who you are. Press the button, or answer as yourself.",
@@ -49,6 +51,8 @@ ENGLISH: Final[Mapping[str, str]] = {
     "note_needs_text": "Only new text messages count as an answer. Nothing was decided.",
     "nobody": "nobody at present",
     "reply_to_card": "To answer, press a button on the card or reply to the card. /pending lists what waits for you.",
+    "reply_to_card_slack": "To answer, press a button on the card or reply in its thread. /placet pending lists what "
+    "waits for you.",
     "private_only": "Ask me that in our private chat.",
     # Linking, listing, help.
     "linked": "Linked. You are {name}; what waits for you comes here.",
@@ -64,6 +68,17 @@ ENGLISH: Final[Mapping[str, str]] = {
     "which_one": "Several requests wait here. Reply to the card you mean, or press its buttons.",
     "help": "I bring you what waits for a person's yes or no. Press a button on a card, or reply to a card to decline "
     "it with a note. /pending lists what waits for you.",
+    "help_slack": "I bring you what waits for a person's yes or no. Press a button on a card, or reply in its thread "
+    "to decline it with a note. /placet pending lists what waits for you; /placet link CODE, sent to me in private, "
+    "links this account.",
+    "comes_later": "/placet {command} comes later; nothing was done.",
+    "note_form_gone": "The form could not be opened, so nothing was decided. Reply in the thread of the card instead: "
+    "that declines it with your note.",
+    "note_form_label": "What to do instead",
+    "note_form_hint": "The agent gets your note; nothing is run.",
+    "form_cancel": "Cancel",
+    "confirm_title": "Allow this?",
+    "confirm_no": "Not yet",
     "command_start": "Link this account with a code",
     "command_pending": "What waits for your answer",
     "command_help": "What I am for",
@@ -187,6 +202,12 @@ def say(key: str, *, locale: str = "en", **values: object) -> str:
         else:
             shown[name] = bounded(str(value), VALUE_LIMIT)
     return fill(key, locale=locale, **shown)
+
+
+def say_on(platform: str, key: str, /, *, locale: str = "en", **values: object) -> str:
+    """The words of `key` as they are said on a platform, where it has its own."""
+    own = f"{key}_{platform}"
+    return say(own if own in ENGLISH else key, locale=locale, **values)
 
 
 def fill(key: str, *, locale: str = "en", **shown: str) -> str:

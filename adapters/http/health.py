@@ -75,9 +75,10 @@ def webhook_router(platform: str, take: Webhook) -> APIRouter:
     @webhooks.post(f"/{platform}/{{account}}")
     async def update(request: Request, services: Using, account: str) -> Response:
         body = await read_any(request, services.limits.webhook)
-        status = await take(account, dict(request.headers), body)
+        answer = await take(account, dict(request.headers), body)
+        status, text = (answer, "") if isinstance(answer, int) else answer
         if status >= 400:
             raise Problem("webhook_refused", "The update was not taken.", status=status)
-        return Response(status_code=status)
+        return Response(text, status_code=status, media_type="text/plain")
 
     return webhooks

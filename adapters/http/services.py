@@ -14,8 +14,8 @@ from core.service import Approvals
 Check = Callable[[], Awaitable[str | None]]
 """What is wrong with one service now, in words that carry no secret; None when it answers."""
 
-Webhook = Callable[[str, Mapping[str, str], bytes], Awaitable[int]]
-"""Takes an update of a platform (account, headers in lower case, body) and answers the HTTP status."""
+Webhook = Callable[[str, Mapping[str, str], bytes], Awaitable[int | tuple[int, str]]]
+"""Takes an update of a platform (account, headers in lower case, body); answers the HTTP status, or it and a text."""
 
 
 @dataclass(frozen=True, slots=True)

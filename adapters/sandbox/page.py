@@ -23,7 +23,7 @@ from adapters.sandbox.change import Change
 log = logging.getLogger("placet.adapters")
 
 _STATIC = Path(__file__).parent / "static"
-_ACTS = ("press", "say", "start")
+_ACTS = ("press", "say", "start", "submit")
 _BEAT_S = 10
 _SETTLE_S = 0.02
 _HEADERS = {
@@ -40,10 +40,17 @@ _HEADERS = {
 
 
 class Platform(Protocol):
-    """One column of the page. Acts take the page's JSON body and raise ValueError or KeyError for a bad one."""
+    """One column of the page, shown while it is `present`.
+
+    Acts take the page's JSON body and raise ValueError or KeyError for a bad one; a platform with forms has a fourth,
+    `submit`.
+    """
 
     name: str
     title: str
+
+    @property
+    def present(self) -> bool: ...
 
     def people(self) -> list[dict[str, Any]]: ...
 
@@ -115,6 +122,8 @@ class Page:
     def _frame(self, sent: dict[tuple[str, str], int]) -> dict[str, Any]:
         platforms = []
         for platform in self._platforms.values():
+            if not platform.present:
+                continue
             chats = []
             for key, version in platform.versions():
                 if sent.get((platform.name, key)) != version:
@@ -134,7 +143,7 @@ class Page:
     async def _act(self, request: Request) -> Response:
         platform = self._platforms.get(request.path_params["platform"])
         act = request.path_params["act"]
-        if platform is None or act not in _ACTS:
+        if platform is None or act not in _ACTS or not hasattr(platform, act):
             return _refuse(404, "There is no such place here.")
         body = await _body(request)
         try:

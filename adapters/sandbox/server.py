@@ -18,6 +18,11 @@ from adapters.sandbox.agent import AgentFeed, Kind
 from adapters.sandbox.change import Change
 from adapters.sandbox.page import Guard, Page
 from adapters.sandbox.shelf import Shelf
+from adapters.sandbox.slack import World as SlackWorld
+from adapters.sandbox.slack.api import WebApi
+from adapters.sandbox.slack.server import Sockets
+from adapters.sandbox.slack.server import routes as slack_routes
+from adapters.sandbox.slack.view import SlackView
 from adapters.sandbox.telegram import Bot, Chat, Person, World
 from adapters.sandbox.telegram.api import BotApi
 from adapters.sandbox.telegram.server import routes as telegram_routes
@@ -37,7 +42,7 @@ class Sandbox:
     """`async with Sandbox() as sandbox`: listening on 127.0.0.1 from start to end of the block.
 
     `port` 0 takes a free one. `data` is a folder in which everything is kept; without it, memory. `rate_scale`
-    multiplies Telegram's rate limits (1 is Telegram's own; infinity lifts them).
+    multiplies the platforms' rate limits (1 is their own; infinity lifts them).
     """
 
     def __init__(self, port: int = 0, data: Path | None = None, *, rate_scale: float = 1) -> None:
@@ -50,8 +55,11 @@ class Sandbox:
         change = Change()
         self.telegram = World(self._shelf, change, rate_scale=self._rate_scale)
         self._api = BotApi(self.telegram)
+        self.slack = SlackWorld(self._shelf, change, rate_scale=self._rate_scale)
+        web_api = WebApi(self.slack)
+        sockets = Sockets(self.slack, web_api)
         self._agent = AgentFeed(self._shelf, change)
-        self._page = Page([TelegramView(self.telegram)], self._agent, change)
+        self._page = Page([TelegramView(self.telegram), SlackView(self.slack)], self._agent, change)
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -61,14 +69,18 @@ class Sandbox:
             self._shelf.close()
             raise
         self.port: int = listener.getsockname()[1]
-        routes = [*telegram_routes(self.telegram, self._api), *self._page.routes()]
+        self.slack.url = self.url
+        routes = [
+            *telegram_routes(self.telegram, self._api), *slack_routes(self.slack, web_api, sockets),
+            *self._page.routes(),
+        ]  # fmt: skip
         app = Starlette(routes=routes, middleware=[Middleware(Guard)])
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2, ws="none"
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2, ws="websockets-sansio"
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
-        self._pushing = asyncio.create_task(Webhooks(self.telegram).run())
+        self._pushing = [asyncio.create_task(Webhooks(self.telegram).run()), asyncio.create_task(sockets.run())]
         while not self._server.started:
             if self._serving.done():
                 self._serving.result()
@@ -78,11 +90,13 @@ class Sandbox:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pushing.cancel()
+        for pushing in self._pushing:
+            pushing.cancel()
+        self.slack.cut_sockets()
         self._api.close()
         self._page.close()
         self._server.should_exit = True
-        await asyncio.gather(self._serving, self._pushing, return_exceptions=True)
+        await asyncio.gather(self._serving, *self._pushing, return_exceptions=True)
         self._shelf.close()
 
     @property
@@ -99,6 +113,11 @@ class Sandbox:
     def telegram_file_url(self) -> str:
         """For python-telegram-bot's `base_file_url`."""
         return f"{self.url}/file/bot"
+
+    @property
+    def slack_base_url(self) -> str:
+        """For the Slack SDK's `base_url`."""
+        return f"{self.url}/api/"
 
     def add_bot(self, token: str, username: str, *, name: str = "", privacy: bool = True) -> Bot:
         return self.telegram.add_bot(token, username, name=name, privacy=privacy)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from adapters.database import Database
 from adapters.directory_file import DirectoryError, changes, read_directory
 from adapters.migrate import migrate
+from core.approvals import Destination
+from core.people import place_of
 
 FILE = """\
 people:
@@ -183,7 +185,9 @@ def test_places(place: str) -> None:
          "nobody of role:approver holds approvals:answer"),
         ("ask: [role:approver]", "ask: [role:watcher]", 19, "nobody of role:watcher holds approvals:answer"),
         # What is not built yet
-        ("telegram:-1001234/31", "slack:T01/C0123", 20, "places on Slack are not built yet"),
+        ("telegram:-1001234/31", "slack:T01/C0123/9", 20, "is no place: write slack:[<team>/]<channel>"),
+        ("telegram:-1001234/31", "slack@T01:C0123/9", 20, "is no place: write slack:[<team>/]<channel>"),
+        ("telegram:-1001234/31", "slack:billing", 20, "'slack:billing' is no place: write slack:[<team>/]<channel>"),
         ("telegram:-1001234/31", "discord:123", 20, "places on Discord are not built yet"),
         ("timeout: 24h", "needed: 2", 21, "needed above 1 is not built yet"),
         ("timeout: 24h", "four_eyes: true", 21, "four_eyes is not built yet"),
@@ -331,3 +335,16 @@ def test_what_is_gone_is_told() -> None:
     assert "- person ola" in told
     assert "- agent billing" in told
     assert "- route 1 (agent billing, effect money: ask role:approver at telegram:-1001234/31, dm)" in told
+
+
+@pytest.mark.parametrize(
+    ("place", "destination"),
+    [
+        ("slack:C0123", Destination("slack", "", "C0123")),
+        ("slack:T01/C0123", Destination("slack", "T01", "C0123")),
+    ],
+)
+def test_a_slack_place_names_a_channel_and_may_name_its_workspace(place: str, destination: Destination) -> None:
+    (route, *_) = read_directory(changed("telegram:-1001234/31", place))["routes"]
+    assert place in route["at"]
+    assert place_of(place) == destination

@@ -90,6 +90,16 @@ async def test_a_process_without_the_api_serves_health_metrics_and_its_webhooks(
         ]
 
 
+async def test_a_webhook_is_answered_with_the_text_that_its_platform_wants_to_read(tmp_path: Path) -> None:
+    async def take(account: str, headers: Mapping[str, str], body: bytes) -> tuple[int, str]:
+        return 200, f"{account} {body.decode()}"
+
+    async with an_api(tmp_path, approvals=None, webhooks={"slack": take}) as bots:
+        answer = await bots.call(None, "POST", "/slack/events", content=b"challenge")
+        assert (answer.status_code, answer.text) == (200, "events challenge")
+        assert answer.headers["content-type"].startswith("text/plain")
+
+
 async def test_webhooks_are_not_served_where_none_is_given(api: Api) -> None:
     assert (await api.call(None, "POST", "/telegram/1", content=b"{}")).status_code == 404
 

@@ -152,9 +152,6 @@ def test_names_of_platforms_and_of_kubernetes_pass(monkeypatch: pytest.MonkeyPat
     }.items():
         monkeypatch.setenv(name, value)
     assert read_settings().http_port == 8420
-    monkeypatch.setenv("PLACET_SLACK_BOT_TOKEN", "xoxb")
-    assert "PLACET_SLACK_BOT_TOKEN: there is no such setting" in refusal_of()
-    monkeypatch.delenv("PLACET_SLACK_BOT_TOKEN")
     monkeypatch.setenv("PLACET_MATRIX_TOKEN", "x")
     assert "PLACET_MATRIX_TOKEN: there is no such setting" in refusal_of()
     assert read_settings({"matrix", "telegram", "slack"})

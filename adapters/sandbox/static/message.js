@@ -24,6 +24,7 @@ export function bubble(message, mine, named, on) {
     el(
       "p",
       { class: "meta" },
+      message.only ? el("span", { class: "only" }, "only you see this ") : null,
       message.edited ? el("span", {}, "edited ") : null,
       el("time", { datetime: new Date(message.at * 1000).toISOString() }, clock(message.at)),
     ),
@@ -35,9 +36,9 @@ export function bubble(message, mine, named, on) {
   );
   return el(
     "li",
-    { class: `message ${mine ? "mine" : ""}`, "data-testid": `message-${message.id}`, tabindex: "-1" },
+    { class: `message ${mine ? "mine" : ""} ${message.under ? "under" : ""} ${message.only ? "private" : ""}`, "data-testid": `message-${message.id}`, tabindex: "-1" },
     mine || !named ? null : avatar(message.author.name),
-    el("div", { class: "stack" }, el("div", { class: "line" }, el("div", { class: "bubble" }, body), reply), keyboard(message, on)),
+    el("div", { class: "stack" }, el("div", { class: "line" }, el("div", { class: "bubble" }, body), message.only ? null : reply), keyboard(message, on)),
   );
 }
 

@@ -19,6 +19,42 @@ export function alertBox(title, text) {
   if (!dialog.open) dialog.showModal();
 }
 
+// Asks for a yes; resolves to whether it was given. `asked` has title, text, confirm and deny.
+export function confirmBox(asked) {
+  return ask(asked.title, [el("p", {}, asked.text)], asked.confirm, asked.deny, () => true).then((answer) => answer === true);
+}
+
+// A form with one field; resolves to its text, or null when it was closed.
+export function formBox(modal) {
+  const field = el("textarea", { rows: "4", required: true, maxlength: modal.most, "aria-label": modal.label, "data-testid": "modal-field", autofocus: true });
+  const body = [...modal.words.map((words) => el("p", {}, words)), el("label", {}, el("span", {}, modal.label), field)];
+  return ask(modal.title, body, modal.submit, modal.close, () => field.value);
+}
+
+function ask(title, body, yes, no, answer) {
+  return new Promise((resolve) => {
+    const form = el(
+      "form",
+      { method: "dialog" },
+      el("h2", {}, title),
+      body,
+      el(
+        "div",
+        { class: "choices" },
+        el("button", { class: "quiet", value: "no", type: "button", "data-testid": "modal-no", onclick: () => dialog.close("no") }, no),
+        el("button", { class: "solid", value: "yes", "data-testid": "modal-yes" }, yes),
+      ),
+    );
+    const dialog = el("dialog", { class: "alert form", "data-testid": "modal", "aria-label": title }, form);
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes" ? answer() : null);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
 export async function showDocument(platform, file) {
   const address = `/sandbox/${platform}/file/${encodeURIComponent(file.file_id)}`;
   const dialog = document.getElementById("document");

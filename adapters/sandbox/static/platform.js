@@ -3,14 +3,26 @@
 import { avatar, clock, day, el, icon, reconcile } from "./dom.js";
 import { act } from "./live.js";
 import { bubble } from "./message.js";
-import { alertBox, showDocument, toast } from "./notices.js";
+import { alertBox, confirmBox, formBox, showDocument, toast } from "./notices.js";
 
-const MARKS = { telegram: "M21 4 2.8 11.3l5.6 2.2L18 7l-7.4 8v4.6l2.9-3.3 4.3 3z" };
+const MARKS = {
+  telegram: "M21 4 2.8 11.3l5.6 2.2L18 7l-7.4 8v4.6l2.9-3.3 4.3 3z",
+  slack: "M9 3h2.4l-.5 4h4L15.4 3h2.4l-.5 4H21v2.3h-4l-.6 5H20V16.7h-3.9L15.6 21h-2.4l.5-4.3h-4L9.2 21H6.800l.5-4.3H3V14.3h4.6l.6-5H4V7h4.5zM10.6 9.3l-.6 5h4l.6-5z",
+};
 const SEND = "M4 4l17 8-17 8 3-8z";
 const CROSS = "M6 6l12 12M18 6 6 18";
 
 function unreadDot() {
   return el("span", { class: "unread" }, el("span", { class: "aside" }, "unread"));
+}
+
+// Replies stand under the message that began their thread.
+function inThreads(messages) {
+  const there = new Set(messages.map((message) => message.id));
+  const under = (message) => (message.under && there.has(message.under) ? message.under : null);
+  return messages
+    .filter((message) => !under(message))
+    .flatMap((message) => [message, ...messages.filter((each) => under(each) === message.id)]);
 }
 
 export class PlatformColumn {
@@ -117,8 +129,14 @@ export class PlatformColumn {
     return chat.kind === "forum" ? [null, ...chat.topics.map((topic) => topic.id)] : [null];
   }
 
+  // What the person sees of a chat: not what only others were told.
+  seen(chat) {
+    return chat.messages.filter((message) => !message.only || message.only === this.person);
+  }
+
   messagesIn(chat, topic) {
-    return chat.kind === "forum" ? chat.messages.filter((message) => (message.thread ?? null) === topic) : chat.messages;
+    const seen = this.seen(chat);
+    return chat.kind === "forum" ? seen.filter((message) => (message.thread ?? null) === topic) : seen;
   }
 
   markRead(chat, topic) {
@@ -132,7 +150,8 @@ export class PlatformColumn {
   draw() {
     const chats = this.mine();
     if (!this.open && chats.length) {
-      const busiest = chats.reduce((a, b) => ((b.messages.at(-1)?.at ?? 0) > (a.messages.at(-1)?.at ?? 0) ? b : a));
+      const last = (chat) => this.seen(chat).at(-1)?.at ?? 0;
+      const busiest = chats.reduce((a, b) => (last(b) > last(a) ? b : a));
       this.show(busiest.key, false);
     }
     const chat = this.chats.get(this.open);
@@ -142,7 +161,7 @@ export class PlatformColumn {
       key: each.key,
       title: each.title,
       last: this.preview(each),
-      at: each.messages.at(-1)?.at ?? null,
+      at: this.seen(each).at(-1)?.at ?? null,
       open: each.key === this.open,
       unread: this.topicsOf(each).some((topic) => this.unread(each, topic)),
     }));
@@ -151,7 +170,7 @@ export class PlatformColumn {
   }
 
   preview(chat) {
-    const last = chat.messages.at(-1);
+    const last = this.seen(chat).at(-1);
     if (!chat.started) return "Not started yet";
     if (!last) return "No messages yet";
     return last.service || last.text.split("\n")[0] || last.document?.name || "";
@@ -246,7 +265,7 @@ export class PlatformColumn {
     if (!this.log.children.length) this.pinned = true;
     const items = [];
     let lastDay = "";
-    for (const message of messages) {
+    for (const message of inThreads(messages)) {
       const itsDay = day(message.at);
       if (itsDay !== lastDay) items.push({ day: itsDay, key: `day ${itsDay}` });
       lastDay = itsDay;
@@ -338,14 +357,29 @@ export class PlatformColumn {
     key.setAttribute("aria-busy", "true");
     const title = message.author.name;
     try {
-      const answer = await act(`${this.name}/press`, { person: this.person, chat: this.open, message: message.id, row, column });
-      if (!answer.answered) toast(`${title} has not answered the press.`, "bad");
+      const asked = message.buttons[row][column].confirm;
+      if (asked && !(await confirmBox(asked))) return;
+      const person = this.person;
+      const answer = await act(`${this.name}/press`, { person, chat: this.open, message: message.id, row, column });
+      if (answer.modal) this.fillIn(person, answer.modal);
+      else if (!answer.answered) toast(`${title} has not answered the press.`, "bad");
       else if (answer.text && answer.alert) alertBox(title, answer.text);
       else if (answer.text) toast(answer.text);
     } catch (error) {
       toast(error.message, "bad");
+    } finally {
+      key.removeAttribute("aria-busy");
     }
-    key.removeAttribute("aria-busy");
+  }
+
+  async fillIn(person, modal) {
+    const text = await formBox(modal);
+    if (text === null) return;
+    try {
+      await act(`${this.name}/submit`, { person, view: modal.id, text });
+    } catch (error) {
+      toast(error.message, "bad");
+    }
   }
 
   async say() {

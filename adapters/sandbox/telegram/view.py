@@ -19,6 +19,7 @@ class TelegramView:
 
     name = "telegram"
     title = "Telegram"
+    present = True
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1,0 +1,189 @@
+"""The state of the Slack sandbox: what exists, what the app is still to be told, and the time."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import Any
+
+from adapters.sandbox.change import Change
+from adapters.sandbox.shelf import Shelf
+from adapters.sandbox.slack.records import App, Channel, Envelope, File, Message, Person, Press, Team, View
+
+Json = dict[str, Any]
+RESPONSE_USES, RESPONSE_KEPT_S, TRIGGER_S, ACK_S = 5, 1800, 3, 3
+# Seconds after an attempt that was not acknowledged at which an event comes again; then Slack gives up.
+AGAIN_AFTER_S = (ACK_S, 60, 300)
+
+
+class Holdings:
+    """Everything by its id. `keep` puts a record on the shelf, `announce` commits and wakes whoever waits."""
+
+    def __init__(self, shelf: Shelf, change: Change) -> None:
+        self.app = App()
+        self.teams: dict[str, Team] = {}
+        self.people: dict[str, Person] = {}
+        self.channels: dict[str, Channel] = {}
+        self.files: dict[str, File] = {}
+        self.views: dict[str, View] = {}
+        self.presses: dict[str, Press] = {}
+        self.envelopes: dict[str, Envelope] = {}
+        self.url = ""
+        self._triggers: dict[str, tuple[str, float]] = {}
+        self._responses: dict[str, tuple[str, float, int]] = {}
+        self._shelf, self._change = shelf, change
+        self._skipped, self._last_ts = 0.0, 0
+        self._load()
+
+    def _load(self) -> None:
+        for body in self._shelf.all("slack_app"):
+            self.app = App.model_validate_json(body)
+        for body in self._shelf.all("slack_team"):
+            team = Team.model_validate_json(body)
+            self.teams[team.id] = team
+        for body in self._shelf.all("slack_person"):
+            person = Person.model_validate_json(body)
+            self.people[person.id] = person
+        for body in self._shelf.all("slack_channel"):
+            channel = Channel.model_validate_json(body)
+            self.channels[channel.id] = channel
+        for body in self._shelf.all("slack_message"):
+            key, _, rest = body.partition("\n")
+            message = Message.model_validate_json(rest)
+            self.channels[key].history[message.ts] = message
+            self.files |= {file.id: file for file in message.files}
+
+    def now(self) -> float:
+        """Unix seconds, moved on by what `skip` skipped."""
+        return time.time() + self._skipped
+
+    def skip(self, seconds: float) -> None:
+        """Let time pass at once: triggers and response_urls run out, events come again, rate limits recover."""
+        self._skipped += seconds
+        self.announce()
+
+    def new_ts(self) -> str:
+        """A message's id: seconds and microseconds, never twice."""
+        self._last_ts = max(self._last_ts + 1, int(self.now() * 1_000_000))
+        return f"{self._last_ts // 1_000_000}.{self._last_ts % 1_000_000:06}"
+
+    def keep(self, *records: App | Team | Person | Channel) -> None:
+        for record in records:
+            self._shelf.put(f"slack_{type(record).__name__.lower()}", record.id, record.model_dump_json())
+
+    def keep_message(self, channel: Channel, message: Message) -> Message:
+        channel.history[message.ts] = message
+        channel.touch()
+        if message.only is None:
+            self._shelf.put("slack_message", f"{channel.id}/{message.ts}", f"{channel.id}\n{message.model_dump_json()}")
+        return message
+
+    def keep_file(self, name: str, size: int) -> File:
+        file = File(id=f"F{secrets.token_hex(5).upper()}", name=name, size=size)
+        self.files[file.id] = file
+        return file
+
+    def fill_file(self, file: File, content: bytes) -> None:
+        self._shelf.put_file(f"slack/{file.id}", content)
+
+    def content(self, file: File) -> bytes:
+        """The bytes of a file."""
+        return self._shelf.file(f"slack/{file.id}") or b""
+
+    def announce(self, *channels: Channel) -> None:
+        """Commit what was kept, and wake sockets, the page, and whoever awaits `until`."""
+        self._shelf.commit()
+        for channel in channels:
+            channel.touch()
+        self._change.announce()
+
+    @property
+    def next_change(self) -> asyncio.Event:
+        """Set at the next change. Take it before looking, and nothing is missed."""
+        return self._change.next
+
+    def team_of(self, channel: Channel) -> Team:
+        return self.teams[channel.team]
+
+    def direct(self, person: Person, team: Team) -> Channel:
+        """The private chat of a person with the app, opened where it is not yet."""
+        key = f"D{team.id[1:]}{person.id[1:]}"
+        if key not in self.channels:
+            members = {person.id, team.bot}
+            self.channels[key] = Channel(id=key, name=team.bot_name, team=team.id, members=members, im=person.id)
+            self.keep(self.channels[key])
+        return self.channels[key]
+
+    # What the app is told.
+
+    def tell(self, kind: str, payload: Json) -> Envelope:
+        now = self.now()
+        envelope = Envelope.model_validate(
+            {"id": secrets.token_hex(12), "kind": kind, "payload": payload, "at": now, "due": now}
+        )
+        self.envelopes[envelope.id] = envelope
+        return envelope
+
+    def event(self, team: Team, event: Json) -> Envelope:
+        """An event of the Events API."""
+        return self.tell("events_api", {
+            "token": "-", "team_id": team.id, "api_app_id": self.app.id, "event": event, "type": "event_callback",
+            "event_id": f"Ev{secrets.token_hex(5).upper()}", "event_time": int(self.now()),
+            "authorizations": [{"enterprise_id": None, "team_id": team.id, "user_id": team.bot, "is_bot": True,
+                                "is_enterprise_install": False}],
+            "is_ext_shared_channel": bool(
+                (channel := self.channels.get(str(event.get("channel")))) is not None and channel.shared
+            ),
+        })  # fmt: skip
+
+    def due(self) -> list[Envelope]:
+        """What is to be sent now."""
+        now = self.now()
+        return [each for each in self.envelopes.values() if not each.settled and each.due <= now]
+
+    def attempted(self, envelope: Envelope) -> None:
+        """It was sent, or could not be: events come again unless they are acknowledged, the rest does not."""
+        again = AGAIN_AFTER_S[envelope.attempts : envelope.attempts + 1] if envelope.kind == "events_api" else ()
+        envelope.attempts += 1
+        if again:
+            envelope.due = self.now() + again[0]
+        else:
+            envelope.settled = True
+
+    def acknowledge(self, envelope_id: str, answer: Json | None) -> None:
+        envelope = self.envelopes.get(envelope_id)
+        if envelope is not None and envelope.acked_at is None:
+            envelope.acked_at, envelope.answer, envelope.settled = self.now(), answer, True
+            self.announce()
+
+    def new_press(self, person: str, channel: str, ts: str) -> Press:
+        """A press with its trigger_id (3 s, once) and its response_url (30 min, five times); `envelope` comes later."""
+        id_, secret = secrets.token_hex(8), secrets.token_urlsafe(18)
+        press = Press(id=id_, person=person, channel=channel, ts=ts, envelope="",
+                      trigger_id=f"{secrets.randbelow(10**13)}.{secrets.token_hex(12)}",
+                      response_url=f"{self.url}/slack/respond/{secret}")  # fmt: skip
+        self.presses[id_] = press
+        self._triggers[press.trigger_id] = (id_, self.now() + TRIGGER_S)
+        self._responses[secret] = (id_, self.now() + RESPONSE_KEPT_S, RESPONSE_USES)
+        return press
+
+    def take_trigger(self, trigger_id: str) -> Press | str:
+        """The press whose trigger this is, used up; else Slack's error."""
+        press_id, until = self._triggers.get(trigger_id, ("", 0.0))
+        if not press_id:
+            return "invalid_trigger_id"
+        if until < 0:
+            return "exchanged_trigger_id"
+        if until < self.now():
+            return "expired_trigger_id"
+        self._triggers[trigger_id] = (press_id, -1.0)
+        return self.presses[press_id]
+
+    def take_response(self, secret: str) -> Press | None:
+        """The press whose response_url this is, used once more; None when it ran out."""
+        press_id, until, uses = self._responses.get(secret, ("", 0.0, 0))
+        if uses < 1 or until < self.now():
+            return None
+        self._responses[secret] = (press_id, until, uses - 1)
+        return self.presses[press_id]

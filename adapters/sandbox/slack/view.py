@@ -1,0 +1,157 @@
+"""The Slack channels as the page shows them, and what a person does on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from adapters.sandbox.slack.holdings import ACK_S
+from adapters.sandbox.slack.records import Channel, Message, Person, Press, Team
+from adapters.sandbox.slack.world import World
+
+Json = dict[str, Any]
+_SHOWN, _SLOW_S = 200, 10
+
+
+class SlackView:
+    """One platform of the page: its people, its channels, and the acts press, submit, say and start."""
+
+    name = "slack"
+    title = "Slack"
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def present(self) -> bool:
+        """Whether the column is shown: once there is a workspace."""
+        return bool(self._world.teams)
+
+    def people(self) -> list[Json]:
+        return [{"id": person.id, "name": person.name} for person in self._world.people.values()]
+
+    def versions(self) -> Iterator[tuple[str, int]]:
+        """The key and version of each channel; a private chat that is not open yet has version -1."""
+        for channel in self._world.channels.values():
+            yield channel.id, channel.version
+        for person, team in self._pairs():
+            if (key := f"D{team.id[1:]}{person.id[1:]}") not in self._world.channels:
+                yield key, -1
+
+    def chat(self, key: str) -> Json:
+        """A channel for the page: who sees it, and its newest 200 messages."""
+        channel = self._world.channels.get(key)
+        if channel is None:
+            person, team = next(pair for pair in self._pairs() if f"D{pair[1].id[1:]}{pair[0].id[1:]}" == key)
+            channel = Channel(id=key, name=team.bot_name, team=team.id, members={person.id, team.bot}, im=person.id)
+        people = self._world.people
+        return {
+            "key": channel.id,
+            "kind": "private" if channel.im else "channel",
+            "title": channel.name if channel.im else f"#{channel.name}",
+            "people": sorted(channel.members & people.keys()),
+            "bot": self._world.team_of(channel).bot_name,
+            "members": [self._name(channel, member) for member in sorted(channel.members)],
+            "started": True,
+            "closed": channel.archived or channel.moved_to is not None,
+            "topics": [],
+            "commands": True,
+            "messages": [self._message(channel, each) for each in channel.messages[-_SHOWN:]],
+        }
+
+    def file(self, file_id: str) -> tuple[str, bytes] | None:
+        """Name and bytes of a file."""
+        file = self._world.files.get(file_id)
+        return None if file is None else (file.name, self._world.content(file))
+
+    async def press(self, body: Json) -> Json:
+        """Press the button at (row, column) and wait for what comes of it: words, a modal, or the acknowledgement."""
+        channel = self._world.channels[str(body["chat"])]
+        message = channel.message(str(body["message"]))
+        button = message.buttons[int(body["column"])]
+        press = self._world.press(str(body["person"]), channel.id, message.ts, value=button.get("value", ""))
+        return await self._answer(press)
+
+    async def submit(self, body: Json) -> Json:
+        """Submit a modal."""
+        view = self._world.views[str(body["view"])]
+        if view.person != str(body["person"]):
+            raise ValueError("view: it is somebody else's")
+        return await self._answer(self._world.submit(view, str(body["text"])))
+
+    async def say(self, body: Json) -> Json:
+        person, key, text = str(body["person"]), str(body["chat"]), str(body["text"])
+        if key not in self._world.channels:
+            who, team = next(pair for pair in self._pairs() if f"D{pair[1].id[1:]}{pair[0].id[1:]}" == key)
+            self._world.direct(who, team)
+        name, _, rest = text.partition(" ")
+        if name.startswith("/"):
+            answer = await self._answer(self._world.command(person, key, rest.strip(), name=name))
+            return {"message": None} | answer
+        thread = body.get("reply_to")
+        replied = self._world.channels[key].message(str(thread)) if thread else None
+        root = (replied.thread_ts or replied.ts) if replied else None
+        return {"message": self._world.say(person, key, text, thread=root).ts}
+
+    async def start(self, body: Json) -> Json:
+        raise ValueError("chat: on Slack nothing needs to be started")
+
+    async def _answer(self, press: Press) -> Json:
+        try:
+            await self._world.until(lambda: press.view or self._world.acked(press), ACK_S)
+            if press.view is None:
+                await self._world.until(lambda: press.view or press.words, _SLOW_S if press.ts else 1)
+        except TimeoutError:
+            return {"answered": self._world.acked(press), "text": "", "alert": False}
+        # The words themselves stand in the channel, for this person alone.
+        shown: Json = {"answered": True, "text": "", "alert": False}
+        if press.view is not None:
+            view = self._world.views[press.view]
+            shown["modal"] = {"id": view.id, **self._modal(view.view)}
+        return shown
+
+    @staticmethod
+    def _modal(view: Json) -> Json:
+        """A modal's title, words, one field, and the labels of its buttons."""
+        field = next(block for block in view["blocks"] if block["type"] == "input")
+        words = [block["text"]["text"] for block in view["blocks"] if block["type"] == "section"]
+        return {"title": view["title"]["text"], "words": words, "label": field["label"]["text"],
+                "most": field["element"].get("max_length", 3000), "submit": view["submit"]["text"],
+                "close": view.get("close", {"text": "Cancel"})["text"]}  # fmt: skip
+
+    def _pairs(self) -> Iterator[tuple[Person, Team]]:
+        for person in self._world.people.values():
+            if person.team in self._world.teams:
+                yield person, self._world.teams[person.team]
+
+    def _name(self, channel: Channel, sender: str) -> str:
+        team = self._world.team_of(channel)
+        return team.bot_name if sender == team.bot else self._world.people[sender].name
+
+    def _message(self, channel: Channel, message: Message) -> Json:
+        bot = message.sender == self._world.team_of(channel).bot
+        text = message.shown
+        title = next((block["text"]["text"] for block in message.blocks if block["type"] == "header"), "")
+        bold = [{"type": "bold", "offset": 0, "length": len(title.encode("utf-16-le")) // 2}] if title else []
+        shown: Json = {
+            "id": message.ts,
+            "at": float(message.ts),
+            "author": {"id": message.sender, "name": self._name(channel, message.sender), "bot": bot},
+            "text": text,
+            "entities": bold if text.startswith(title) else [],
+            "buttons": [[self._button(button) for button in message.buttons]] if message.buttons else [],
+            "thread": None,
+            "under": message.thread_ts if message.thread_ts != message.ts else None,
+            "only": message.only,
+            "edited": message.edited,
+        }
+        if message.files:
+            file = message.files[0]
+            shown["document"] = {"file_id": file.id, "name": file.name, "size": file.size}
+        return shown
+
+    @staticmethod
+    def _button(button: Json) -> Json:
+        confirm = button.get("confirm")
+        asked = {name: confirm[name]["text"] for name in ("title", "text", "confirm", "deny")} if confirm else None
+        return {"text": button["text"]["text"], "style": button.get("style"), "url": None, "confirm": asked}

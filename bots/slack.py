@@ -1,0 +1,1046 @@
+"""Slack: cards out, presses in, over slack-bolt."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+import re
+import time
+import traceback
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+from pydantic import SecretStr, field_validator, model_validator
+from pydantic_settings import NoDecode
+from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
+from slack_bolt.response import BoltResponse
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
+from slack_sdk.http_retry.request import HttpRequest
+from slack_sdk.http_retry.response import HttpResponse
+from slack_sdk.http_retry.state import RetryState
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from bots.pacing import PATIENCE_S, Pacer, Rate
+from bots.settings import PlatformSettings, read_settings
+from core.approvals import Actor, Attachment, Button, Card, Destination, Message, Press, Reply, Tone
+from core.buttons import ButtonData, Verb, unpack
+from core.ports import BadSetting, Finding, Gone, Hooks, Moved, Refused, Slow, Unavailable
+from core.wording import fill, say, say_on
+
+# The libraries log what must not be logged: addresses that are secrets, and what they send.
+LIBRARY = logging.getLogger("placet.slack_library")
+for _name in ("placet.slack_library", "slack_bolt", "slack_sdk", "aiohttp"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+log = logging.getLogger("placet.bots")
+T = TypeVar("T")
+Json = Mapping[str, Any]
+
+NAME = "slack"
+
+# Limits of Block Kit and the Web API (platform facts, sections 1, 2 and 6); texts are counted in UTF-16 units, escaped.
+TEXT_LIMIT, SECTION_LIMIT, HEADER_LIMIT, CONTEXT_LIMIT, CARD_LIMIT = 3800, 3000, 150, 2000, 12_000
+LABEL_LIMIT, CONFIRM_TITLE_LIMIT, CONFIRM_LIMIT, CONFIRM_BUTTON_LIMIT, NOTE_LIMIT = 75, 100, 300, 30, 3000
+PER_CHANNEL = (Rate(3, 3),)
+POSTS, UPDATES = Rate(240, 60), Rate(50, 60)
+
+# Slack waits 3 s for an acknowledgement and keeps a trigger as long; a press decides before that, or is told later.
+ACK_S, FORM_S, PRESS_S, NAME_S, CALL_S = 2.4, 2.2, 15.0, 0.5, 10.0
+WINDOW_S, REPLAYS_KEPT = 300, 10_000
+TRIES, DRAIN_S = 5, 5.0
+WATCH_S, STALE_ROUNDS, LOST_ROUNDS = 5.0, 2, 6
+CHECK_S, CHECK_AGAIN_S, MEET_AGAIN_S = 2.5, 15.0, 15.0
+NAMES_KEPT, DOUBTS_KEPT, DOUBT_S = 5000, 1000, 300
+SCOPES = frozenset({
+    "chat:write", "commands", "files:write", "im:write", "users:read", "metadata.message:read", "channels:history",
+    "groups:history", "im:history",
+})  # fmt: skip
+EVENT_TYPE, NOTE_FORM = "placet_card", "placet_note"
+
+
+# Settings
+
+
+class Settings(PlatformSettings):
+    """What the operator set for Slack; no bot token means off. With an app token, Socket Mode; else HTTP."""
+
+    slack_bot_token: Annotated[tuple[SecretStr, ...], NoDecode] = ()
+    slack_app_token: SecretStr | None = None
+    slack_signing_secret: SecretStr | None = None
+    slack_base_url: str = "https://slack.com/api/"
+
+    @field_validator("slack_bot_token", mode="before")
+    @classmethod
+    def tokens(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        tokens = [token.strip() for token in value.split(",") if token.strip()]
+        for number, token in enumerate(tokens, 1):
+            if not re.fullmatch(r"xoxb-[A-Za-z0-9-]{10,250}", token):
+                raise ValueError(f"token {number} is not of the form xoxb-...; copy it from the app's OAuth page")
+        if len(set(tokens)) < len(tokens):
+            raise ValueError("a token is there twice; name each workspace once")
+        return tuple(SecretStr(token) for token in tokens)
+
+    @field_validator("slack_app_token")
+    @classmethod
+    def app_token(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"xapp-[A-Za-z0-9-]{10,250}", value.get_secret_value()):
+            raise ValueError("must be of the form xapp-...; make one with connections:write on the app's page")
+        return value
+
+    @field_validator("slack_signing_secret")
+    @classmethod
+    def signing_secret(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", value.get_secret_value()):
+            raise ValueError("must be the signing secret of the app's Basic Information page")
+        return value
+
+    @field_validator("slack_base_url")
+    @classmethod
+    def base_url(cls, value: str) -> str:
+        if not re.fullmatch(r"https?://[^\s/]+/[^\s]*", value):
+            raise ValueError("must be the Web API's address, such as https://slack.com/api/")
+        return value.rstrip("/") + "/"
+
+    @model_validator(mode="after")
+    def has_a_way_in(self) -> Settings:
+        if self.slack_bot_token and self.slack_app_token is None and self.slack_signing_secret is None:
+            raise BadSetting(
+                "PLACET_SLACK_APP_TOKEN", "must be set for Socket Mode, or PLACET_SLACK_SIGNING_SECRET for HTTP"
+            )
+        return self
+
+
+def surface(hooks: Hooks) -> Slack | None:
+    """The surface of all workspaces, or None without a token. Raises BadSetting."""
+    settings = read_settings(Settings, NAME)
+    return Slack(settings, hooks) if settings.slack_bot_token else None
+
+
+# The surface
+
+
+class Slack:
+    """One app in every workspace of a bot token; an account is a workspace's id, "" the first one (design section 2).
+
+    `pace` scales every wait: 1 is Slack's own pace, 0 never waits.
+    """
+
+    name = NAME
+
+    def __init__(self, settings: Settings, hooks: Hooks, *, pace: float = 1.0) -> None:
+        self._settings, self._hooks, self._pace = settings, hooks, pace
+        self._clients = [self._client(token) for token in settings.slack_bot_token]
+        self._teams: dict[str, AsyncWebClient] = {}
+        self._bots: dict[str, str] = {}
+        self._unmet: dict[AsyncWebClient, Exception] = {}
+        self._meet_at = 0.0
+        self._posts: dict[str, Pacer] = {}
+        self._updates: dict[str, Pacer] = {}
+        self._session: aiohttp.ClientSession | None = None
+        # Everything is taken by one middleware ahead of Bolt's own, so that nothing goes unacknowledged, and nothing is
+        # acknowledged before it is committed.
+        self._app = AsyncApp(
+            client=self._clients[0], logger=LIBRARY, before_authorize=self._take,
+            request_verification_enabled=False, ssl_check_enabled=False,
+        )  # fmt: skip
+        self._on_press: Callable[[Press], Awaitable[Reply]] | None = None
+        self._answers: set[asyncio.Task[Any]] = set()
+        self._told_to_wait: deque[str] = deque(maxlen=1000)
+        self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._direct: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._doubtful: OrderedDict[str, float] = OrderedDict()
+        self._seen: OrderedDict[str, float] = OrderedDict()
+        self._socket: AsyncSocketModeHandler | None = None
+        self._well: tuple[float, Sequence[Finding]] = (0.0, ())
+
+    async def post(self, destination: Destination, card: Card, *, token: str) -> Message:
+        """Send a card. After Unavailable the message may exist all the same: the next try looks for it first."""
+        account = await self._account(destination.account)
+        chat = await self._chat(account, destination.chat)
+        thread = destination.thread or destination.reply_to
+        body, mark = render(card, token), _mark(token)
+        if mark in self._doubtful:
+            found = await self._find(account, chat, mark)
+            if found:
+                return Message(NAME, account, chat, destination.thread, found)
+
+        async def send(client: AsyncWebClient) -> str:
+            sent = await client.chat_postMessage(
+                channel=chat, text=body.text, blocks=body.blocks, thread_ts=thread or None, unfurl_links=False,
+                unfurl_media=False, metadata={"event_type": EVENT_TYPE, "event_payload": {"card": mark}},
+            )  # fmt: skip
+            return str(sent["ts"])
+
+        try:
+            ts = await self._paced(account, chat, send)
+        except Unavailable:
+            _keep(self._doubtful, mark, time.time() - DOUBT_S, DOUBTS_KEPT)
+            raise
+        self._doubtful.pop(mark, None)
+        return Message(NAME, account, chat, destination.thread, ts)
+
+    async def redraw(self, message: Message, card: Card, *, token: str = "") -> None:
+        """Show `card` in the message."""
+        account = await self._account(message.account)
+        body = render(card, token)
+
+        async def edit(client: AsyncWebClient) -> None:
+            await client.chat_update(channel=message.chat, ts=message.id, text=body.text, blocks=body.blocks)
+
+        await self._paced(account, message.chat, edit, update=True)
+
+    async def attach(self, message: Message, file: Attachment) -> Message:
+        """Upload a text file into the thread of a card."""
+        account = await self._account(message.account)
+
+        async def send(client: AsyncWebClient) -> str:
+            done = await client.files_upload_v2(
+                channel=message.chat, thread_ts=message.id, filename=file.name, title=file.name,
+                content=file.text.encode(errors="replace"),
+            )  # fmt: skip
+            return str(done["files"][0]["id"])
+
+        sent = await self._paced(account, message.chat, send)
+        return Message(NAME, account, message.chat, message.id, sent)
+
+    async def say(self, message: Message, text: str) -> Message:
+        """Put a plain word into the thread of a message."""
+        return await self.tell(Destination(NAME, message.account, message.chat, message.thread or message.id), text)
+
+    async def tell(self, destination: Destination, text: str) -> Message:
+        """Put a plain word into a channel or a private chat."""
+        account = await self._account(destination.account)
+        chat = await self._chat(account, destination.chat)
+
+        async def send(client: AsyncWebClient) -> str:
+            sent = await client.chat_postMessage(
+                channel=chat, thread_ts=destination.thread or None, unfurl_links=False, unfurl_media=False,
+                **words(text),
+            )  # fmt: skip
+            return str(sent["ts"])
+
+        return Message(NAME, account, chat, destination.thread, await self._paced(account, chat, send))
+
+    def fits(self, card: Card) -> bool:
+        """Whether the card is shown whole; where not, its whole text is attached before Allow works."""
+        return not render(card, "").cut
+
+    async def listen(self, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+        """Take what people do in every workspace until cancelled, each committed before it is acknowledged."""
+        self._on_press = on_press
+        try:
+            if self._settings.slack_app_token is None:
+                await asyncio.Event().wait()
+            while True:
+                await self._connected()
+                await self._pause(WATCH_S)
+        finally:
+            self._on_press = None
+            if self._answers:
+                await asyncio.wait(self._answers, timeout=DRAIN_S)
+
+    async def receive(self, account: str, headers: Mapping[str, str], body: bytes) -> int | tuple[int, str]:
+        """Take one HTTP request of Slack's; answers the status, and the text that Slack wants to see where it does."""
+        given = {name.lower(): value for name, value in headers.items()}
+        signature, now = given.get("x-slack-signature", ""), time.time()
+        if not self._signed(given.get("x-slack-request-timestamp", ""), signature, body, now):
+            return 401
+        while self._seen and next(iter(self._seen.values())) < now - 2 * WINDOW_S:
+            self._seen.popitem(last=False)
+        if signature in self._seen:
+            return 401
+        _keep(self._seen, signature, now, REPLAYS_KEPT)
+        try:
+            request = AsyncBoltRequest(body=body.decode(), headers=dict(given))
+        except ValueError:
+            return 400
+        answer = await self._app.async_dispatch(request)
+        if answer.status >= 500:
+            self._seen.pop(signature, None)
+        return (answer.status, answer.body) if answer.body else answer.status
+
+    async def check(self) -> Sequence[Finding]:
+        """Each workspace held against Slack: its token and scopes, and the way in. While all is well, it is asked again
+        after CHECK_AGAIN_S only."""
+        now = asyncio.get_running_loop().time()
+        until, well = self._well
+        if now < until:
+            return well
+        found = await asyncio.gather(
+            *(self._check(number, client) for number, client in enumerate(self._clients, 1)), self._check_way_in()
+        )
+        if all(finding.level == "ok" for finding in found):
+            self._well = now + CHECK_AGAIN_S, found
+        return found
+
+    async def close(self) -> None:
+        """Let go of the connections; nothing is called after this."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _client(self, token: SecretStr) -> AsyncWebClient:
+        client = AsyncWebClient(
+            token.get_secret_value(), base_url=self._settings.slack_base_url, timeout=int(CALL_S), logger=LIBRARY,
+            retry_handlers=[ShortWaits(max_retry_count=1)],
+        )  # fmt: skip
+        if self._is_local():
+            # A proxy of the environment's is for the world outside.
+            client.proxy = None
+        return client
+
+    def _is_local(self) -> bool:
+        return urlsplit(self._settings.slack_base_url).hostname in ("127.0.0.1", "::1", "localhost")
+
+    # Checking
+
+    async def _check(self, number: int, client: AsyncWebClient) -> Finding:
+        name, server = f"Slack bot token {number}", _server(self._settings.slack_base_url)
+        self._connect(client)
+        try:
+            async with asyncio.timeout(CHECK_S):
+                with vendor_errors():
+                    me = await client.auth_test()
+        except Refused as error:
+            return Finding("fail", f"{name}: {server} does not accept it ({error.why})",
+                           "install the app again and copy the token into PLACET_SLACK_BOT_TOKEN")  # fmt: skip
+        except (Slow, Gone, Unavailable, TimeoutError) as error:
+            why = str(error) or f"no answer within {CHECK_S:g} s"
+            return Finding("fail", f"{name}: {server} does not answer ({why})",
+                           "let this machine through to it, or set PLACET_SLACK_BASE_URL right")  # fmt: skip
+        except Exception as error:
+            return Finding("fail", f"{name}: the check itself broke ({type(error).__name__})", "report this as a bug")
+        granted = {scope for scope in str(me.headers.get("x-oauth-scopes", "")).split(",") if scope}
+        if missing := sorted(SCOPES - granted) if granted else []:
+            return Finding("fail", f"{name}: the app in {me['team_id']} lacks {', '.join(missing)}",
+                           "add the scopes on the app's OAuth page and install it again")  # fmt: skip
+        return Finding("ok", f"{name}: the app in {me['team_id']} answers")
+
+    async def _check_way_in(self) -> Finding:
+        token = self._settings.slack_app_token
+        if token is None:
+            return Finding("ok", "Slack delivers over HTTP to /slack/events, signed")
+        if self._on_press is not None:
+            up = self._socket is not None and await self._socket.client.is_connected()
+            what = "the socket to Slack is open" if up else "the socket to Slack is not open"
+            return Finding("ok" if up else "fail", what, "" if up else "see that this machine reaches Slack")
+        try:
+            async with asyncio.timeout(CHECK_S):
+                with vendor_errors():
+                    await self._clients[0].apps_connections_open(app_token=token.get_secret_value())
+        except Refused as error:
+            return Finding("fail", f"Slack does not accept the app token ({error.why})",
+                           "make one with connections:write and set PLACET_SLACK_APP_TOKEN")  # fmt: skip
+        except (Slow, Gone, Unavailable, TimeoutError):
+            return Finding("warn", "Slack does not say whether the app token is good", "try again in a minute")
+        return Finding("ok", "Slack accepts the app token; presses come over Socket Mode")
+
+    # Sending
+
+    def _connect(self, client: AsyncWebClient) -> None:
+        """Give the client a session, which can be made in a running loop only."""
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=CALL_S))
+        client.session = self._session
+
+    async def _meet(self) -> None:
+        """Learn which workspace each token belongs to; one that cannot say so now is asked again after MEET_AGAIN_S."""
+        now = asyncio.get_running_loop().time()
+        if self._session is not None and now < self._meet_at:
+            return
+        for client in self._clients:
+            self._connect(client)
+            if client in self._teams.values():
+                continue
+            self._unmet.pop(client, None)
+            try:
+                with vendor_errors():
+                    me = await client.auth_test()
+            except (Gone, Refused, Slow, Unavailable) as error:
+                self._unmet[client] = error
+                continue
+            team = str(me["team_id"])
+            self._bots[team] = str(me["user_id"])
+            self._posts[team], self._updates[team] = Pacer(POSTS, pace=self._pace), Pacer(UPDATES, pace=self._pace)
+            self._teams[team] = client
+        self._meet_at = now + MEET_AGAIN_S * self._pace if self._unmet else float("inf")
+
+    async def _account(self, name: str) -> str:
+        """The account of a name: "" for the first, or a workspace's id."""
+        if name not in self._teams:
+            await self._meet()
+        if name in self._teams:
+            return name
+        if name == "" and (first := self._clients[0]) not in self._unmet:
+            return next(team for team, client in self._teams.items() if client is first)
+        if self._unmet:
+            # It may be this one's.
+            raise next(iter(self._unmet.values()))
+        raise Refused(f"no token in PLACET_SLACK_BOT_TOKEN belongs to the workspace {name}")
+
+    async def _chat(self, account: str, chat: str) -> str:
+        """The channel of a chat, which may be a person: then their private chat with the app."""
+        if not chat.startswith(("U", "W")):
+            return chat
+        if (account, chat) not in self._direct:
+            with vendor_errors():
+                opened = await self._teams[account].conversations_open(users=chat)
+            _keep(self._direct, (account, chat), str(opened["channel"]["id"]), NAMES_KEPT)
+        return self._direct[account, chat]
+
+    async def _paced(
+        self, account: str, chat: str, call: Callable[[AsyncWebClient], Awaitable[T]], *, update: bool = False
+    ) -> T:
+        """Make a call in its turn; a short wait that Slack asks for was waited by the client, a longer one is Slow."""
+        pacer, rates = (self._updates[account], (UPDATES,)) if update else (self._posts[account], PER_CHANNEL)
+        await pacer.turn(chat, rates)
+        try:
+            with vendor_errors():
+                return await call(self._teams[account])
+        except Slow as slow:
+            pacer.block(chat, rates, slow.after)
+            raise
+
+    async def _find(self, account: str, chat: str, mark: str) -> str:
+        """The id of the card that a doubtful send did leave behind; "" when there is none."""
+        try:
+            with vendor_errors():
+                page = await self._teams[account].conversations_history(
+                    channel=chat, oldest=f"{self._doubtful[mark]:.6f}", limit=200, include_all_metadata=True
+                )
+        except (Gone, Refused) as error:
+            log.warning("doubtful send not looked up", extra={"account": account, "error": str(error)})
+            return ""
+        for each in page["messages"]:
+            if (each.get("metadata") or {}).get("event_payload", {}).get("card") == mark:
+                return str(each["ts"])
+        return ""
+
+    # Listening
+
+    async def _connected(self) -> None:
+        """One socket, until it is lost for good; a one-time address that failed is thrown away."""
+        handler = AsyncSocketModeHandler(self._app, str(_shown(self._settings.slack_app_token)), logger=LIBRARY,
+                                         ping_interval=WATCH_S)  # fmt: skip
+        client = handler.client
+        if self._is_local():
+            client.proxy = None
+        self._socket = handler
+        connecting = asyncio.ensure_future(client.connect())  # type: ignore[no-untyped-call]
+        unwell = 0
+        try:
+            while unwell < LOST_ROUNDS:
+                await asyncio.sleep(WATCH_S * min(self._pace, 1) or 0.05)
+                if await client.is_connected() and not _ended(client.message_receiver, client.message_processor):
+                    if unwell or client.wss_uri:
+                        log.info("connected", extra={"platform": NAME})
+                    # The address works once: the next connection asks for a new one.
+                    unwell, client.wss_uri = 0, None
+                    continue
+                unwell += 1
+                if unwell % STALE_ROUNDS == 0:
+                    client.wss_uri = None
+                    log.warning("socket not open", extra={"platform": NAME, "rounds": unwell})
+        finally:
+            connecting.cancel()
+            self._socket = None
+            with suppress(Exception):
+                await client.close()  # type: ignore[no-untyped-call]
+
+    def _signed(self, stamp: str, signature: str, body: bytes, now: float) -> bool:
+        secret = self._settings.slack_signing_secret
+        if secret is None or not re.fullmatch(r"[0-9]{1,12}", stamp) or abs(now - int(stamp)) > WINDOW_S:
+            return False
+        signed = hmac.new(secret.get_secret_value().encode(), f"v0:{stamp}:".encode() + body, hashlib.sha256)
+        return hmac.compare_digest(f"v0={signed.hexdigest()}".encode(), signature.encode(errors="replace"))
+
+    async def _take(self, body: dict[str, Any]) -> BoltResponse:
+        """Take whatever Slack sends; 200 acknowledges it, 503 has an event come again."""
+        if body.get("type") == "url_verification":
+            return BoltResponse(status=200, body=str(body.get("challenge", "")))
+        if self._on_press is None:
+            return BoltResponse(status=503)
+        await self._meet()
+        if not self._bots:
+            return BoltResponse(status=503)
+        try:
+            reading = read(body, self._bots)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            log.error("unreadable payload", extra={"platform": NAME, "error": type(error).__name__})
+            return BoltResponse(status=200)
+        if reading is None:
+            return BoltResponse(status=200)
+        if isinstance(reading, Form):
+            await self._open_form(reading, _back(body, self._bots))
+            return BoltResponse(status=200)
+        return await self._settle(reading, _back(body, self._bots), self._on_press, comes_again="event" in body)
+
+    async def _settle(
+        self, reading: Reading, back: Back, on_press: Callable[[Press], Awaitable[Reply]], *, comes_again: bool
+    ) -> BoltResponse:
+        """Acknowledge what is committed. What is slow goes on: an event comes again, a press is told later."""
+        work = self._start(self._handle(reading, on_press))
+        await asyncio.wait({work}, timeout=PRESS_S if comes_again else ACK_S)
+        if comes_again and (not work.done() or isinstance(work.exception(), Unavailable)):
+            if isinstance(reading, Press) and reading.key not in self._told_to_wait:
+                self._told_to_wait.append(reading.key)
+                self._start(self._answer(back, Reply(say("try_again"), Tone.ALERT)))
+            return BoltResponse(status=503)
+        self._start(self._finish(work, back))
+        return BoltResponse(status=200)
+
+    async def _finish(self, work: asyncio.Task[Reply | None], back: Back) -> None:
+        try:
+            reply = await work
+        except Unavailable:
+            reply = Reply(say("try_again"), Tone.ALERT)
+        if reply is not None and not (back.typed and reply.result == "unknown_card"):
+            await self._answer(back, reply)
+
+    async def _handle(self, reading: Reading, on_press: Callable[[Press], Awaitable[Reply]]) -> Reply | None:
+        """Do what a reading asks. Raises Unavailable when it was not committed; a bug is tried five times."""
+        for tries in range(1, TRIES + 1):
+            try:
+                return await self._once(reading, on_press)
+            except Unavailable:
+                raise
+            except Exception as error:
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                log.error("payload failed", extra={"platform": NAME, "error": type(error).__name__,
+                                                   "at": f"{at.name}:{at.lineno}", "tries": tries})  # fmt: skip
+                await self._pause(0.1 * 2**tries)
+        return Reply(say("went_wrong"), Tone.ALERT)
+
+    async def _once(self, reading: Reading, on_press: Callable[[Press], Awaitable[Reply]]) -> Reply | None:
+        match reading:
+            case Press() as press:
+                return await on_press(replace(press, actor=await self._named(press.message.account, press.actor)))
+            case Command(name="pending", actor=actor):
+                return await self._hooks.commands.pending(actor)
+            case Command(actor=actor, argument=code, account=account):
+                return await self._hooks.commands.link(await self._named(account, actor), code)
+            case Hint(key, about):
+                return Reply(say_on(NAME, key, **({"command": about} if about else {})), refused=True)
+            case Migrated(account, chat, to):
+                await self._hooks.chats.moved(NAME, account, chat, to)
+        return None
+
+    async def _named(self, account: str, actor: Actor) -> Actor:
+        """The actor with the name that people know, where Slack tells it at once; payloads carry the user name only."""
+        key = (actor.tenant, actor.id)
+        if key not in self._names:
+            with suppress(TimeoutError, Gone, Moved, Refused, Slow, Unavailable, KeyError):
+                async with asyncio.timeout(NAME_S):
+                    with vendor_errors():
+                        found = await self._teams[account].users_info(user=actor.id)
+                _keep(self._names, key, str(found["user"]["real_name"]), NAMES_KEPT)
+        return replace(actor, name=_tidy(self._names.get(key, actor.name)))
+
+    async def _open_form(self, form: Form, back: Back) -> None:
+        """Open the modal for a note: from the button alone, before any other work (design section 4)."""
+        try:
+            async with asyncio.timeout(FORM_S):
+                with vendor_errors():
+                    await self._teams[back.account].views_open(trigger_id=form.trigger_id, view=note_form(form))
+        except (TimeoutError, Gone, Moved, Refused, Slow, Unavailable) as error:
+            log.warning("form not opened", extra={"platform": NAME, "error": type(error).__name__})
+            self._start(self._answer(back, Reply(say("note_form_gone"), Tone.ALERT)))
+
+    async def _answer(self, back: Back, reply: Reply) -> None:
+        """Tell the presser alone."""
+        try:
+            if back.response_url and await self._respond(back.response_url, reply.text):
+                return
+            self._posts[back.account].spend(back.chat, PER_CHANNEL)
+            with vendor_errors():
+                await self._teams[back.account].chat_postEphemeral(
+                    channel=back.chat, user=back.user, thread_ts=back.thread or None, **words(reply.text)
+                )
+        except (Gone, Moved, Slow, Refused, Unavailable) as error:
+            log.warning("answer failed", extra={"account": back.account, "approval": reply.approval_id,
+                                                "error": type(error).__name__})  # fmt: skip
+
+    async def _respond(self, url: str, text: str) -> bool:
+        """Answer through a response_url; False when it no longer works."""
+        client = AsyncWebhookClient(url, session=self._session, retry_handlers=[], logger=LIBRARY)
+        client.proxy = self._clients[0].proxy
+        with vendor_errors():
+            sent = await client.send_dict({"response_type": "ephemeral", "replace_original": False, **words(text)})
+        return bool(sent.status_code == 200)
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds * self._pace)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task that is held until it ends, whoever still waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._answers.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._answers.discard(task)
+        if not task.cancelled() and (error := task.exception()) and not isinstance(error, Unavailable):
+            log.error("answer broke", extra={"platform": NAME, "error": type(error).__name__})
+
+
+class ShortWaits(AsyncRateLimitErrorRetryHandler):
+    """Waits as Slack asks where that is short; a longer wait is the caller's."""
+
+    async def _can_retry_async(
+        self, *, state: RetryState, request: HttpRequest, response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> bool:  # fmt: skip
+        limited = await super()._can_retry_async(state=state, request=request, response=response, error=error)
+        return limited and response is not None and _seconds(response.headers) <= PATIENCE_S
+
+
+def _ended(*tasks: asyncio.Future[None] | None) -> bool:
+    return any(task is not None and task.done() for task in tasks)
+
+
+def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+    kept[key] = value
+    while len(kept) > most:
+        kept.popitem(last=False)
+
+
+def _mark(token: str) -> str:
+    """What the metadata of a card carries: enough to know it again."""
+    return hashlib.sha256(token.encode()).hexdigest()[:32]
+
+
+def _shown(secret: SecretStr | None) -> str:
+    return secret.get_secret_value() if secret else ""
+
+
+# Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`link` with its code, or `pending`."""
+
+    name: str
+    account: str
+    actor: Actor
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something that decides nothing: the words to say, by their name in the catalogue."""
+
+    key: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """The channel got the new id `to`."""
+
+    account: str
+    chat: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The button that opens the form for a note, with its token; `title` is the card's own, to be shown again."""
+
+    message: Message
+    token: str
+    trigger_id: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """The way back to the presser alone; `typed` when the person wrote a message."""
+
+    account: str
+    chat: str
+    thread: str
+    user: str
+    response_url: str = ""
+    typed: bool = False
+
+
+Reading = Press | Command | Hint | Migrated
+
+
+def read(body: Json, bots: Mapping[str, str]) -> Reading | Form | None:
+    """What a payload means; None for what is nothing to Placet. Decides nothing and trusts nothing in it.
+
+    `bots` is the app's user in each workspace. Raises KeyError and the like for what no Slack sends.
+    """
+    if "command" in body:
+        return _read_command(body, _team(body, bots))
+    match body.get("type"):
+        case "block_actions":
+            return _read_press(body, _team(body, bots))
+        case "view_submission":
+            return _read_form(body)
+        case "event_callback":
+            event, account = body["event"], _team(body, bots)
+            if event["type"] == "channel_id_changed":
+                return Migrated(account, str(event["old_channel_id"]), str(event["new_channel_id"]))
+            if event["type"] == "message":
+                shared = bool(body.get("is_ext_shared_channel"))
+                return _read_message(event, account, bots[account], shared=shared)
+    return None
+
+
+def _read_press(body: Json, account: str) -> Press | Form | None:
+    container, action, user = body["container"], body["actions"][0], body["user"]
+    if container.get("type") != "message" or action.get("type") != "button":
+        return None
+    message = _message(account, body["channel"]["id"], body.get("message") or {}, container["message_ts"])
+    # Data that no button of ours carries goes to the door as a verb that nothing has, which calls it unknown.
+    data = unpack(str(action.get("value") or ""))
+    if data is not None and data.verb == Verb.NOTE:
+        return Form(message, data.token, str(body["trigger_id"]), _title(body.get("message") or {}))
+    parts = (account, message.chat, message.id, user["id"], action["action_id"], action["action_ts"])
+    return Press(
+        key=f"sl:{':'.join(map(str, parts))}",
+        actor=_actor(user),
+        message=message,
+        verb=data.verb if data else "?",
+        token=data.token if data else "",
+        content_revision=data.content_revision if data else 0,
+    )
+
+
+def _read_form(body: Json) -> Press | None:
+    view = body["view"]
+    if view.get("callback_id") != NOTE_FORM:
+        return None
+    of = json.loads(view["private_metadata"])
+    text = view["state"]["values"]["note"]["note"].get("value") or ""
+    return Press(
+        key=f"sl:{of['account']}:view:{view['id']}",
+        actor=_actor(body["user"]),
+        message=Message(NAME, *(str(of[name]) for name in ("account", "chat", "thread", "id"))),
+        token=str(of["token"]),
+        text=_tidy(str(text)),
+    )
+
+
+def _read_message(event: Json, account: str, bot: str, *, shared: bool) -> Press | Hint | None:
+    subtype, user, thread, ts = (event.get(name) for name in ("subtype", "user", "thread_ts", "ts"))
+    if event.get("bot_id") or not user or user in (bot, "USLACKBOT"):
+        return None
+    if subtype not in (None, "file_share", "thread_broadcast"):
+        return None
+    private = event.get("channel_type") == "im"
+    if not thread or thread == ts:
+        return Hint("reply_to_card") if private else None
+    if event.get("parent_user_id", bot) != bot:
+        return None
+    if event.get("files") or event.get("attachments") or not str(event.get("text") or "").strip():
+        return Hint("note_needs_text")
+    # In a shared channel whoever's workspace is not told is nobody's.
+    team = event.get("user_team") or event.get("team") or ("?" if shared else account)
+    return Press(
+        key=f"sl:{account}:{event['channel']}:{ts}",
+        actor=Actor(NAME, str(team), str(user)),
+        message=Message(NAME, account, str(event["channel"]), "", str(thread)),
+        text=_tidy(unescaped(str(event["text"]))),
+    )
+
+
+def _read_command(body: Json, account: str) -> Command | Hint:
+    name, _, argument = str(body.get("text") or "").strip().partition(" ")
+    actor = Actor(NAME, str(body["team_id"]), str(body["user_id"]), _tidy(str(body.get("user_name", ""))))
+    match name.lower():
+        case "pending":
+            return Command("pending", account, actor)
+        case "link" if argument.strip():
+            private = str(body.get("channel_id", "")).startswith("D")
+            return Command("link", account, actor, argument.strip()) if private else Hint("link_private_only")
+        case "rules" | "mode" | "pause" | "resume" as later:
+            return Hint("comes_later", later)
+    return Hint("help")
+
+
+def _back(body: Json, bots: Mapping[str, str]) -> Back:
+    """How to reach whoever sent the payload."""
+    if "command" in body:
+        chat, user = str(body["channel_id"]), str(body["user_id"])
+        return Back(_team(body, bots), chat, "", user, str(body.get("response_url", "")))
+    if body.get("type") == "view_submission":
+        of = json.loads(body["view"].get("private_metadata") or "{}")
+        return Back(str(of.get("account")), str(of.get("chat")), str(of.get("thread", "")), str(body["user"]["id"]))
+    if body.get("type") == "block_actions":
+        chat, user = str(body["channel"]["id"]), str(body["user"]["id"])
+        return Back(_team(body, bots), chat, "", user, str(body.get("response_url", "")))
+    event = body["event"]
+    thread = str(event.get("thread_ts") or "")
+    return Back(_team(body, bots), str(event.get("channel", "")), thread, str(event.get("user", "")), typed=True)
+
+
+def _team(body: Json, bots: Mapping[str, str]) -> str:
+    """The workspace through which the app hears this: a payload may name the workspace of whoever pressed."""
+    told = [body.get("team_id"), (body.get("team") or {}).get("id"), (body.get("message") or {}).get("team")]
+    told += [each.get("team_id") for each in body.get("authorizations") or ()]
+    return next((str(team) for team in told if team in bots), next(iter(bots)))
+
+
+def _message(account: str, chat: str, message: Json, ts: str) -> Message:
+    """Where a message is; its thread only where it is a reply, since the first message of a thread names itself."""
+    thread = str(message.get("thread_ts") or "")
+    return Message(NAME, account, str(chat), "" if thread == ts else thread, str(ts))
+
+
+def _title(message: Json) -> str:
+    for block in message.get("blocks") or ():
+        if block.get("type") in ("header", "section"):
+            return str(block["text"]["text"])
+    return ""
+
+
+def _actor(user: Json) -> Actor:
+    return Actor(NAME, str(user.get("team_id") or "?"), str(user["id"]), _tidy(str(user.get("name") or "")))
+
+
+def _tidy(text: str) -> str:
+    """Text without lone surrogates, which JSON can carry and UTF-8 cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def unescaped(text: str) -> str:
+    """What a person typed: Slack sends `&`, `<` and `>` escaped."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+# Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A card as Slack takes it; `text` is for notifications, `cut` when some of the card is not shown."""
+
+    text: str
+    blocks: list[dict[str, Any]]
+    cut: bool
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A text and the block it becomes. What has a higher `rank` is cut first; 0 is never cut."""
+
+    text: str
+    kind: str = "section"
+    rank: int = 0
+    limit: int = SECTION_LIMIT
+
+
+def render(card: Card, token: str) -> Body:
+    """A card with the buttons of a message's token, or settled, which is the same without buttons."""
+    pieces, cut = _cut_to_limit(_pieces(card))
+    blocks = [_block(piece) for piece in pieces]
+    if card.buttons and token:
+        blocks.append(_actions(card, token))
+    return Body(escaped(shortened(card.status or card.title, TEXT_LIMIT)), blocks, cut)
+
+
+def _pieces(card: Card) -> list[_Piece]:
+    titled = units(card.title) <= HEADER_LIMIT and "\n" not in card.title
+    pieces = [_Piece(card.title, "header", 1, HEADER_LIMIT) if titled else _Piece(card.title, rank=1)]
+    if card.pill:
+        pieces.append(_Piece(card.pill, "context", limit=CONTEXT_LIMIT))
+    if card.body:
+        pieces.append(_Piece(card.body, rank=1000))
+    for number, line in enumerate(card.lines):
+        label = f"{line.label}{fill('claimed')}:" if line.claim else f"{line.label}:"
+        pieces.append(_Piece(f"{label} {line.value}", rank=3 + number))
+    if card.claim:
+        pieces += [_Piece(f"{fill('claim_label')}:", "context", limit=CONTEXT_LIMIT), _Piece(card.claim, rank=1001)]
+    files = ", ".join(file.name for file in card.attachments)
+    foot = [
+        fill("attached", names=files) if files else "",
+        card.digest and fill("digest", digest=card.digest),
+        card.expiry,
+    ]
+    if any(foot):
+        pieces.append(_Piece("\n".join(text for text in foot if text), "context", limit=CONTEXT_LIMIT))
+    if card.status:
+        pieces.append(_Piece(card.status, rank=2))
+    return [piece for piece in pieces if piece.text]
+
+
+def _cut_to_limit(pieces: list[_Piece]) -> tuple[list[_Piece], bool]:
+    """The pieces, each within its block's limit and all within CARD_LIMIT, and whether any was cut."""
+    cut = False
+    for piece in pieces:
+        if units(piece.text) > piece.limit:
+            piece.text, cut = _cut(piece.text, piece.limit), True
+    over = sum(units(piece.text) for piece in pieces) - CARD_LIMIT
+    for piece in sorted(pieces, key=lambda piece: -piece.rank):
+        before = units(piece.text)
+        if over > 0 and piece.rank and before > HEADER_LIMIT:
+            piece.text, cut = _cut(piece.text, max(before - over, HEADER_LIMIT)), True
+            over -= before - units(piece.text)
+    return pieces, cut
+
+
+def _cut(text: str, limit: int) -> str:
+    """The start of a text, and how many characters are missing, in `limit` units."""
+    kept = _first_units(text, limit - units(say("cut", count=len(text))))
+    return kept + say("cut", count=len(text) - len(kept))
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text in at most `limit` units, with an ellipsis where it was cut."""
+    return text if units(text) <= limit else _first_units(text, limit - 1) + "…"
+
+
+def units(text: str) -> int:
+    """The length that is safe to count: UTF-16 units of the escaped text."""
+    return len(escaped(text).encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _first_units(text: str, limit: int) -> str:
+    short, long = 0, len(text)
+    while short < long:
+        middle = (short + long + 1) // 2
+        short, long = (middle, long) if units(text[:middle]) <= limit else (short, middle - 1)
+    return text[:short]
+
+
+def escaped(text: str) -> str:
+    """Text in which nothing is live where Slack reads markup."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def plain(text: str, limit: int = SECTION_LIMIT) -> dict[str, Any]:
+    """A text object in which Slack reads no markup and no emoji."""
+    return {"type": "plain_text", "text": shortened(text, limit) or " ", "emoji": False}
+
+
+def words(text: str) -> dict[str, Any]:
+    """A plain word as the arguments of a message."""
+    return {
+        "text": escaped(shortened(text, TEXT_LIMIT)),
+        "blocks": [{"type": "section", "text": plain(text)}],
+    }
+
+
+def _block(piece: _Piece) -> dict[str, Any]:
+    if piece.kind == "context":
+        return {"type": "context", "elements": [plain(piece.text, piece.limit)]}
+    return {"type": piece.kind, "text": plain(piece.text, piece.limit)}
+
+
+STYLES = {"success": "primary", "primary": "primary", "danger": "danger"}
+
+
+def _actions(card: Card, token: str) -> dict[str, Any]:
+    return {"type": "actions", "block_id": "placet", "elements": [_button(each, card, token) for each in card.buttons]}
+
+
+def _button(button: Button, card: Card, token: str) -> dict[str, Any]:
+    drawn: dict[str, Any] = {
+        "type": "button",
+        "text": plain(button.label, LABEL_LIMIT),
+        "action_id": f"placet_{button.verb}",
+        "value": ButtonData(button.verb, token, card.content_revision).pack(),
+    }
+    if button.style in STYLES:
+        drawn["style"] = STYLES[button.style]
+    if button.confirm:
+        drawn["confirm"] = {
+            "title": plain(say("confirm_title"), CONFIRM_TITLE_LIMIT),
+            "text": plain(button.confirm, CONFIRM_LIMIT),
+            "confirm": plain(button.label, CONFIRM_BUTTON_LIMIT),
+            "deny": plain(say("confirm_no"), CONFIRM_BUTTON_LIMIT),
+        }
+    return drawn
+
+
+def note_form(form: Form) -> dict[str, Any]:
+    """The modal that asks for a note; what it belongs to travels in it."""
+    of = form.message
+    about_it = {"account": of.account, "chat": of.chat, "thread": of.thread, "id": of.id, "token": form.token}
+    field = {"type": "plain_text_input", "action_id": "note", "multiline": True, "min_length": 1,
+             "max_length": NOTE_LIMIT}  # fmt: skip
+    about = [{"type": "section", "block_id": "about", "text": plain(form.title)}] if form.title else []
+    return {
+        "type": "modal", "callback_id": NOTE_FORM, "title": plain(say("button_note"), 24),
+        "submit": plain(say("button_decline"), 24), "close": plain(say("form_cancel"), 24),
+        "private_metadata": json.dumps(about_it),
+        "blocks": [*about, {"type": "input", "block_id": "note", "label": plain(say("note_form_label"), 2000),
+                            "hint": plain(say("note_form_hint"), 2000), "element": field}],
+    }  # fmt: skip
+
+
+def _server(url: str) -> str:
+    """Host and port of an address: its path and its user may be secrets."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "?"
+
+
+# Errors
+
+
+GONE = frozenset({
+    "channel_not_found", "not_in_channel", "is_archived", "message_not_found", "thread_not_found", "user_not_found",
+    "user_disabled", "user_not_visible", "users_not_found", "cannot_dm_bot", "cannot_dm_user", "cant_update_message",
+    "edit_window_closed", "restricted_action", "restricted_action_read_only_channel", "messages_tab_disabled",
+    "user_not_in_channel", "channel_is_archived",
+})  # fmt: skip
+FAULTS = frozenset({
+    "internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org",
+    "file_update_failed", "external_channel_migrating", "channel_migrating",
+})  # fmt: skip
+
+
+@contextmanager
+def vendor_errors() -> Iterator[None]:
+    """Turns the library's errors into Gone, Slow, Refused or Unavailable; none carries any content.
+
+    Moved never comes of a call: Slack tells of a channel's new id in an event.
+    """
+    try:
+        yield
+    except SlackApiError as error:
+        status, said, headers = _said(error)
+        if status == 429 or said == "ratelimited":
+            raise Slow(_seconds(headers)) from None
+        if said in GONE:
+            raise Gone(said) from None
+        if not said or said in FAULTS or status >= 500:
+            raise Unavailable(f"Slack: {said or status}") from None
+        raise Refused(said) from None
+    except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise Unavailable(f"Slack: {type(error).__name__}") from None
+    except AttributeError:
+        # The library takes a plain text, such as a proxy's, for an answer.
+        raise Unavailable("Slack: no answer of its own") from None
+
+
+def _said(error: SlackApiError) -> tuple[int, str, Mapping[str, Any]]:
+    """Status, error name and headers; the name only where it is one, never a text that may quote what was sent."""
+    answer = error.response
+    data = getattr(answer, "data", None)
+    said = str(data.get("error", "")) if isinstance(data, dict) else ""
+    status: int = getattr(answer, "status_code", 0) or getattr(answer, "status", 0)
+    return status, said if re.fullmatch(r"[a-z_]{1,60}", said) else "", getattr(answer, "headers", None) or {}
+
+
+def _seconds(headers: Mapping[str, Any]) -> float:
+    given = next((value for name, value in headers.items() if name.lower() == "retry-after"), "1")
+    text = str(given[0] if isinstance(given, list | tuple) else given)
+    return float(text) if text.isdecimal() else 1.0

@@ -1,0 +1,579 @@
+"""Slack over the wire: the real library against the sandbox, as the person and the operator see it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from adapters.sandbox.slack import Message as Kept
+from bots import PLATFORMS
+from bots.slack import SCOPES, units
+from core.approvals import Destination, Message, Press, Reply, Tone
+from core.buttons import new_token
+from core.ports import BadSetting, Gone, Hooks, Refused, Unavailable
+from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, settled
+from tests.bots.slack_bench import (
+    APP_TOKEN,
+    CHANNEL,
+    DANA,
+    GUEST,
+    OLA,
+    OTHER_TEAM,
+    OTHER_TOKEN,
+    OUTSIDER,
+    PRIVATE,
+    SECRET,
+    SHARED,
+    TEAM,
+    TOKEN,
+    Setting,
+    slack,
+)
+from tests.bots.telegram_bench import Chores, SwitchedLease
+
+MANIFEST = Path(__file__).parents[2] / "deploy" / "slack-manifest.yaml"
+HERE = Destination("slack", "", CHANNEL)
+
+
+@pytest.fixture
+async def setting() -> AsyncIterator[Setting]:
+    async with slack() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def door(setting: Setting) -> AsyncIterator[Door]:
+    door = Door()
+    async with listening(setting, door.on_press):
+        yield door
+
+
+@asynccontextmanager
+async def listening(
+    setting: Setting, on_press: Callable[[Press], Coroutine[Any, Any, Reply]], *, sockets: int = 1
+) -> AsyncIterator[None]:
+    task = asyncio.create_task(setting.surface.listen(on_press))
+    try:
+        await setting.world.until(lambda: setting.world.connected == sockets)
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def kept(setting: Setting, message: Message) -> Kept:
+    return setting.world.channels[message.chat].message(message.id)
+
+
+async def eventually(check: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not check():
+            await asyncio.sleep(0.005)
+
+
+async def posted(setting: Setting, destination: Destination = HERE) -> Message:
+    return await setting.surface.post(destination, PLAIN, token=new_token())
+
+
+# Cards
+
+
+async def test_markup_arrives_literally_and_dead_in_cards_words_and_notifications(setting: Setting) -> None:
+    message = await setting.surface.post(HERE, replace(PLAIN, title=HOSTILE[:150], body=HOSTILE), token=new_token())
+    word = await setting.surface.tell(HERE, HOSTILE)
+    assert kept(setting, message).live == kept(setting, word).live == []
+    assert HOSTILE in kept(setting, message).shown
+    assert kept(setting, word).shown == HOSTILE
+    assert "<!channel>" not in kept(setting, message).text + kept(setting, word).text
+
+
+async def test_an_allow_of_money_asks_once_more_within_the_limits_of_the_dialog(setting: Setting) -> None:
+    allow = replace(PLAIN.buttons[0], label="A" * 100, confirm="ß&" * 300)
+    card = replace(PLAIN, buttons=(allow, *PLAIN.buttons[1:]))
+    message = await setting.surface.post(HERE, card, token=new_token())
+    button = kept(setting, message).buttons[0]
+    assert button["style"] == "primary"
+    assert button["confirm"]["title"]["text"] == "Allow this?"
+    assert units(button["confirm"]["text"]["text"]) <= 300
+    assert "confirm" not in kept(setting, message).buttons[1]
+
+
+async def test_t1_what_is_cut_is_cut_within_slacks_limits_and_says_so(setting: Setting) -> None:
+    card = replace(PLAIN, body="<&>" * 5000, claim="&" * 20_000, status="s" * 9000, title="t" * 151)
+    message = await setting.surface.post(HERE, card, token=new_token())
+    assert not setting.surface.fits(card)
+    assert kept(setting, message).shown.count("more characters") >= 3
+
+
+async def test_a_settled_card_has_no_blocks_of_the_old_one_left(setting: Setting) -> None:
+    message = await posted(setting)
+    await setting.surface.redraw(message, settled(PLAIN))
+    assert kept(setting, message).buttons == []
+    assert "Allowed by Dana Reyes" in kept(setting, message).shown
+
+
+async def test_a_private_chat_is_opened_for_a_person_and_the_card_is_there(setting: Setting) -> None:
+    message = await posted(setting, Destination("slack", TEAM, DANA))
+    assert message.chat.startswith("D")
+    assert setting.world.channels[message.chat].im == DANA
+
+
+async def test_a_file_and_a_reminder_go_into_the_thread_of_the_card(setting: Setting) -> None:
+    message = await posted(setting)
+    await setting.surface.attach(message, FILE)
+    await setting.surface.say(message, "Still waiting.")
+    file, word = setting.world.channels[CHANNEL].thread(message.id)
+    assert setting.world.content(file.files[0]).decode() == FILE.text
+    assert word.shown == "Still waiting."
+
+
+async def test_a_card_goes_to_the_workspace_that_its_place_names() -> None:
+    async with slack(TOKEN, OTHER_TOKEN) as setting:
+        setting.world.add_person("U21", "Bo Bolt", team=OTHER_TEAM)
+        setting.world.add_channel("C21", "bolts", ["U21"], team=OTHER_TEAM)
+        message = await posted(setting, Destination("slack", OTHER_TEAM, "C21"))
+        assert message.account == OTHER_TEAM
+        with pytest.raises(Gone):
+            await posted(setting, Destination("slack", TEAM, "C21"))
+        with pytest.raises(Refused, match="no token in PLACET_SLACK_BOT_TOKEN belongs to the workspace T77"):
+            await posted(setting, Destination("slack", "T77", "C21"))
+
+
+async def test_a_workspace_whose_token_is_bad_leaves_the_others_alone() -> None:
+    async with slack(OTHER_TOKEN, TOKEN) as setting:
+        setting.world.revoke(OTHER_TEAM)
+        door = Door()
+        async with listening(setting, door.on_press):
+            message = await posted(setting, Destination("slack", TEAM, CHANNEL))
+            setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+            assert (await door.pressed())[0].message == message
+            with pytest.raises(Refused, match="token_revoked"):
+                await posted(setting, HERE)
+            levels = [finding.level for finding in await setting.surface.check()]
+            assert levels == ["fail", "ok", "ok"]
+
+
+async def test_a_workspace_that_could_not_be_asked_is_asked_again(setting: Setting) -> None:
+    setting.world.fail("auth.test", status=503)
+    with pytest.raises(Unavailable):
+        await posted(setting)
+    await posted(setting)
+
+
+@pytest.mark.parametrize("how", ["archived", "removed", "deleted", "nobody"])
+async def test_places_that_are_gone(setting: Setting, how: str) -> None:
+    message = await posted(setting)
+    if how == "archived":
+        setting.world.archive(CHANNEL)
+    elif how == "removed":
+        setting.world.remove_bot(CHANNEL)
+    elif how == "deleted":
+        setting.world.delete_message(CHANNEL, message.id)
+        with pytest.raises(Gone):
+            await setting.surface.redraw(message, settled(PLAIN))
+        return
+    with pytest.raises(Gone):
+        await posted(setting, Destination("slack", "", "U0NOBODY") if how == "nobody" else HERE)
+
+
+async def test_a_revoked_token_is_refused_by_name(setting: Setting) -> None:
+    await posted(setting)
+    setting.world.revoke()
+    with pytest.raises(Refused, match="token_revoked"):
+        await posted(setting)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_send_whose_answer_was_lost_leaves_one_card(setting: Setting, when: Any) -> None:
+    await posted(setting)
+    token = new_token()
+    setting.world.drop("chat.postMessage", when=when)
+    with pytest.raises(Unavailable):
+        await setting.surface.post(HERE, PLAIN, token=token)
+    message = await setting.surface.post(HERE, PLAIN, token=token)
+    cards = [each.ts for each in setting.world.channels[CHANNEL].messages if token in json.dumps(each.buttons)]
+    assert cards == [message.id]
+    assert len(setting.world.calls_of("chat.postMessage")) == (2 if when == "after" else 3)
+
+
+async def test_a_short_wait_that_slack_asks_for_is_waited(setting: Setting) -> None:
+    await posted(setting)
+    setting.world.fail("chat.postMessage", retry_after=0)
+    await posted(setting)
+    assert [call.status for call in setting.world.calls_of("chat.postMessage")] == [200, 429, 200]
+
+
+async def test_slacks_own_pace_is_kept() -> None:
+    async with slack(pace=0.05, rate_scale=20) as setting:
+        await asyncio.gather(*(posted(setting) for _ in range(8)))
+        assert {call.status for call in setting.world.calls_of("chat.postMessage")} == {200}
+
+
+# Presses
+
+
+async def test_a_press_is_acknowledged_after_it_is_decided_and_told_to_the_presser_alone(
+    setting: Setting, door: Door
+) -> None:
+    message = await posted(setting)
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    await setting.world.until(lambda: press.words == ["Allowed."])
+    assert setting.world.acked(press)
+    told = setting.world.channels[CHANNEL].messages[-1]
+    assert told.only == DANA
+    assert door.presses[0].actor.tenant == TEAM
+
+
+async def test_a_slow_database_is_acknowledged_in_time_and_told_later(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bots.slack.ACK_S", 0.05)
+    decide = asyncio.Event()
+
+    async def slow(press: Press) -> Reply:
+        await decide.wait()
+        return Reply("Allowed at last.", Tone.GOOD)
+
+    async with listening(setting, slow):
+        message = await posted(setting)
+        press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+        await setting.world.until(lambda: setting.world.acked(press))
+        assert press.words == []
+        decide.set()
+        await setting.world.until(lambda: press.words == ["Allowed at last."])
+
+
+async def test_a_press_while_the_database_is_down_is_told_to_press_again(setting: Setting, door: Door) -> None:
+    door.down = 1
+    message = await posted(setting)
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    (told,) = await setting.world.until(lambda: press.words)
+    assert "press again" in told
+    assert door.presses == []
+
+
+async def test_a_reply_while_the_database_is_down_comes_again_and_counts_once(setting: Setting, door: Door) -> None:
+    door.down = 2
+    message = await posted(setting)
+    setting.world.reply(DANA, CHANNEL, message.id, "no")
+    await setting.world.until(lambda: setting.world.told(DANA))
+    setting.world.skip(4)
+    await eventually(lambda: door.tries == 2)
+    setting.world.skip(61)
+    (press,) = await door.pressed()
+    assert press.text == "no"
+    await setting.world.until(lambda: len(setting.world.told(DANA)) == 2)
+    setting.world.skip(400)
+    await asyncio.sleep(0.3)
+    assert door.tries == 3
+
+
+async def test_a_bug_is_tried_five_times_then_told_without_its_value(
+    setting: Setting, door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    door.failing = 9
+    message = await posted(setting)
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    (told,) = await setting.world.until(lambda: press.words)
+    assert "Something went wrong" in told
+    assert door.tries == 5
+    assert "a secret value" not in caplog.text
+
+
+async def test_a_repeated_press_has_the_same_key(setting: Setting, door: Door) -> None:
+    message = await posted(setting)
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    setting.world.repeat(press)
+    first, second = await door.pressed(2)
+    assert first.key == second.key
+
+
+@pytest.mark.parametrize(("person", "tenant"), [(GUEST, TEAM), (OUTSIDER, "T99")])
+async def test_guests_and_external_members_come_to_the_door_as_who_they_are(
+    setting: Setting, door: Door, person: str, tenant: str
+) -> None:
+    message = await posted(setting, Destination("slack", TEAM, SHARED))
+    setting.world.press(person, SHARED, message.id, label="Allow")
+    setting.world.reply(person, SHARED, message.id, "no")
+    presses = await door.pressed(2)
+    assert {(press.actor.tenant, press.actor.id) for press in presses} == {(tenant, person)}
+    assert {press.message.account for press in presses} == {TEAM}
+
+
+async def test_data_of_no_button_of_ours_reaches_the_door_as_unknown(setting: Setting, door: Door) -> None:
+    message = await posted(setting)
+    press = setting.world.press(DANA, CHANNEL, message.id, value="a.forged")
+    assert (await door.pressed())[0].verb == "?"
+    await setting.world.until(lambda: setting.world.acked(press))
+
+
+async def test_everything_is_acknowledged_also_what_means_nothing(setting: Setting, door: Door) -> None:
+    payload = {"type": "shortcut", "callback_id": "x", "team": {"id": TEAM}, "user": {"id": DANA, "team_id": TEAM}}
+    odd = setting.world.tell("interactive", payload)
+    broken = setting.world.tell("interactive", {"type": "block_actions", "actions": [{"type": "button"}]})
+    setting.world.announce()
+    await setting.world.until(lambda: odd.acked_at and broken.acked_at)
+    assert door.presses == []
+
+
+# Notes
+
+
+async def test_decline_with_a_note_opens_a_form_and_the_door_judges_what_is_submitted(
+    setting: Setting, door: Door
+) -> None:
+    message = await posted(setting)
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Decline with a note")
+    view = await setting.world.opened(press)
+    assert door.tries == 0
+    assert PLAIN.title in json.dumps(view.view)
+    setting.world.submit(view, "Wrong customer <b>")
+    (decided,) = await door.pressed()
+    assert (decided.text, decided.message, decided.verb) == ("Wrong customer <b>", message, "")
+    assert decided.actor.name == "Dana Reyes"
+    await setting.world.until(lambda: setting.world.told(DANA) == ["Allowed."])
+
+
+async def test_a_form_whose_trigger_is_gone_sends_the_person_to_the_thread(setting: Setting, door: Door) -> None:
+    message = await posted(setting)
+    setting.world.fail("views.open", error="expired_trigger_id")
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Decline with a note")
+    (told,) = await setting.world.until(lambda: press.words)
+    assert "Reply in the thread" in told
+    setting.world.reply(DANA, CHANNEL, message.id, "no")
+    assert (await door.pressed())[0].text == "no"
+
+
+async def test_a_reply_under_another_message_and_plain_talk_decide_nothing(setting: Setting, door: Door) -> None:
+    other = setting.world.say(OLA, CHANNEL, "lunch?")
+    setting.world.reply(DANA, CHANNEL, other.ts, "no")
+    message = await posted(setting)
+    note = setting.world.reply(DANA, CHANNEL, message.id, "first")
+    await door.pressed()
+    setting.world.edit(DANA, CHANNEL, note.ts, "second")
+    setting.world.say(DANA, CHANNEL, "", thread=message.id, file="note.txt")
+    await setting.world.until(lambda: any("Only new text messages" in each for each in setting.world.told(DANA)))
+    assert [press.text for press in door.presses] == ["first"]
+
+
+async def test_a_plain_word_in_private_is_answered_with_what_to_do(setting: Setting, door: Door) -> None:
+    setting.world.direct_message(DANA, "hello")
+    (told,) = await setting.world.until(lambda: setting.world.told(DANA))
+    assert "/placet pending" in told
+
+
+# Commands
+
+
+async def test_commands_are_answered_to_the_person_alone(setting: Setting, door: Door) -> None:
+    world = setting.world
+    private = world.direct(world.people[DANA], world.teams[TEAM]).id
+    answers = []
+    for channel, text in ((CHANNEL, "pending"), (private, "link abc"), (CHANNEL, "link abc"), (CHANNEL, "rules"),
+                          (CHANNEL, "")):  # fmt: skip
+        used = world.command(DANA, channel, text)
+        answers += await world.until(lambda used=used: used.words)  # type: ignore[misc]
+        assert world.acked(used)
+    assert setting.chores.asked == [("pending", DANA), ("link", DANA, "abc")]
+    assert answers[0] == "Nothing waits for you."
+    assert answers[1] == "You are linked."
+    assert "private chat" in answers[2]
+    assert answers[3] == "/placet rules comes later; nothing was done."
+    assert "/placet pending" in answers[4]
+
+
+async def test_a_private_channel_that_is_shared_is_followed_to_its_new_id(setting: Setting, door: Door) -> None:
+    message = await posted(setting, Destination("slack", TEAM, PRIVATE))
+    to = setting.world.change_channel_id(PRIVATE)
+    await setting.world.until(lambda: ("moved", "slack", TEAM, PRIVATE, to) in setting.chores.asked or None, 10)
+    with pytest.raises(Gone):
+        await setting.surface.redraw(message, settled(PLAIN))
+    await setting.surface.redraw(replace(message, chat=to), settled(PLAIN))
+
+
+# Socket Mode
+
+
+@pytest.mark.parametrize("warn", [False, True])
+async def test_a_socket_that_is_lost_is_opened_again_with_a_new_address(
+    setting: Setting, door: Door, warn: bool
+) -> None:
+    message = await posted(setting)
+    setting.world.cut_sockets(refuse=2, warn=warn)
+    await setting.world.until(lambda: setting.world.connected == 0)
+    await setting.world.until(lambda: setting.world.connected == 1, 20)
+    assert setting.world.sockets_refused == 0
+    assert len(setting.world.calls_of("apps.connections.open")) >= 4
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    await setting.world.until(lambda: press.words == ["Allowed."])
+
+
+async def test_what_came_while_no_socket_was_open_is_taken_when_there_is_one(setting: Setting) -> None:
+    message = await posted(setting)
+    setting.world.reply(DANA, CHANNEL, message.id, "no")
+    await asyncio.sleep(0.3)
+    door = Door()
+    async with listening(setting, door.on_press):
+        setting.world.skip(4)
+        assert (await door.pressed())[0].text == "no"
+
+
+# HTTP
+
+
+@asynccontextmanager
+async def over_http(door: Door) -> AsyncIterator[Setting]:
+    async with slack(over_http=True) as setting, listening(setting, door.on_press, sockets=0):
+        await asyncio.sleep(0)
+        yield setting
+
+
+async def payload_of(setting: Setting) -> dict[str, Any]:
+    message = await posted(setting)
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    return setting.world.envelopes[press.envelope].payload
+
+
+async def test_a_signed_request_is_taken_once_and_its_copy_refused() -> None:
+    door = Door()
+    async with over_http(door) as setting:
+        headers, body = setting.world.signed(await payload_of(setting))
+        assert await setting.surface.receive("events", headers, body) == 200
+        assert await setting.surface.receive("events", headers, body) == 401
+        assert len(door.presses) == 1
+
+
+@pytest.mark.parametrize("fault", ["old", "future", "other secret", "no number", "no headers", "other body"])
+async def test_a_request_that_is_not_slacks_is_refused_cleanly(fault: str) -> None:
+    door = Door()
+    async with over_http(door) as setting:
+        payload, now = await payload_of(setting), setting.world.now()
+        at = {"old": now - 301, "future": now + 302}.get(fault)
+        headers, body = setting.world.signed(payload, at=at, secret="guessed" if fault == "other secret" else "")
+        if fault == "no number":
+            headers["x-slack-request-timestamp"] = "soon"
+        elif fault == "no headers":
+            headers = {}
+        elif fault == "other body":
+            body += b" "
+        assert await setting.surface.receive("events", headers, body) == 401
+        assert door.presses == []
+
+
+async def test_an_unsigned_ssl_check_is_refused_and_a_signed_challenge_answered() -> None:
+    async with over_http(Door()) as setting:
+        assert await setting.surface.receive("events", {}, b"ssl_check=1&token=x") == 401
+        headers, body = setting.world.signed({"type": "url_verification", "challenge": "3eZbrw1aB"})
+        assert await setting.surface.receive("events", headers, body) == (200, "3eZbrw1aB")
+
+
+async def test_an_event_that_was_not_committed_is_refused_so_that_it_comes_again() -> None:
+    door = Door(down=1)
+    async with over_http(door) as setting:
+        message = await posted(setting)
+        setting.world.reply(DANA, CHANNEL, message.id, "no")
+        (event,) = setting.world.envelopes.values()
+        headers, body = setting.world.signed(event.payload)
+        assert await setting.surface.receive("events", headers, body) == 503
+        assert await setting.surface.receive("events", headers, body) == 200
+        assert [press.text for press in door.presses] == ["no"]
+
+
+async def test_nothing_is_taken_before_the_process_listens() -> None:
+    async with slack(over_http=True) as setting:
+        headers, body = setting.world.signed({"type": "event_callback", "team_id": TEAM, "event": {"type": "message"}})
+        assert await setting.surface.receive("events", headers, body) == 503
+
+
+# Settings and checks
+
+
+def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **variables: str) -> object:
+    monkeypatch.chdir(tmp_path)
+    for name, value in variables.items():
+        monkeypatch.setenv(f"PLACET_SLACK_{name}", value)
+    chores = Chores()
+    return PLATFORMS["slack"](Hooks(chores, chores, lambda name: SwitchedLease()))
+
+
+def test_without_a_token_slack_is_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert built(monkeypatch, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"BOT_TOKEN": "123"}, "PLACET_SLACK_BOT_TOKEN: token 1 is not of the form xoxb-"),
+        ({"BOT_TOKEN": f"{TOKEN},{TOKEN}"}, "PLACET_SLACK_BOT_TOKEN: a token is there twice"),
+        ({"BOT_TOKEN": TOKEN}, "PLACET_SLACK_APP_TOKEN: must be set for Socket Mode"),
+        ({"BOT_TOKEN": TOKEN, "APP_TOKEN": TOKEN}, "PLACET_SLACK_APP_TOKEN: must be of the form xapp-"),
+        ({"BOT_TOKEN": TOKEN, "SIGNING_SECRET": "short"}, "PLACET_SLACK_SIGNING_SECRET: must be the signing secret"),
+        ({"BOT_TOKEN": TOKEN, "APP_TOKEN": APP_TOKEN, "BASE_URL": "slack"}, "PLACET_SLACK_BASE_URL: must be the Web"),
+        ({"TOKEN": TOKEN}, "PLACET_SLACK_TOKEN: there is no such setting"),
+    ],
+)
+def test_a_bad_setting_is_named_and_never_quoted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str], told: str
+) -> None:
+    with pytest.raises(BadSetting) as caught:
+        built(monkeypatch, tmp_path, **variables)
+    assert str(caught.value).startswith(told)
+    assert TOKEN not in str(caught.value)
+
+
+def test_the_manifest_asks_for_what_the_bot_needs() -> None:
+    manifest = YAML(typ="safe").load(MANIFEST.read_text())
+    assert set(manifest["oauth_config"]["scopes"]["bot"]) >= SCOPES
+    assert {"message.channels", "message.groups", "message.im", "channel_id_changed"} == set(
+        manifest["settings"]["event_subscriptions"]["bot_events"]
+    )
+    assert [command["command"] for command in manifest["features"]["slash_commands"]] == ["/placet"]
+
+
+async def test_a_check_of_what_is_well_says_so(setting: Setting, door: Door) -> None:
+    await posted(setting)
+    assert [(finding.level, finding.what) for finding in await setting.surface.check()] == [
+        ("ok", "Slack bot token 1: the app in T01 answers"),
+        ("ok", "the socket to Slack is open"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [("token_revoked", 200, "does not accept it (token_revoked)"), ("internal_error", 500, "does not answer")],
+)
+async def test_a_check_names_what_is_wrong_and_the_fix(setting: Setting, error: str, status: int, told: str) -> None:
+    setting.world.fail("auth.test", error=error, status=status)
+    finding, way_in = await setting.surface.check()
+    assert finding.level == "fail"
+    assert told in finding.what
+    assert finding.fix
+    assert (way_in.level, "accepts the app token" in way_in.what) == ("ok", True)
+
+
+async def test_no_token_and_no_text_is_in_any_log_line(setting: Setting, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    door = Door()
+    async with listening(setting, door.on_press):
+        message = await setting.surface.post(HERE, CARDS["hostile"], token=new_token())
+        setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+        await door.pressed()
+        setting.world.cut_sockets()
+        setting.world.fail("*", error="invalid_blocks")
+        with pytest.raises(Refused):
+            await setting.surface.redraw(message, PLAIN)
+    # The sandbox's own server is no part of Placet's processes.
+    ours = [record for record in caplog.records if not record.name.startswith(("uvicorn", "websockets"))]
+    mine = "\n".join(f"{record.getMessage()} {record.__dict__}" for record in ours)
+    assert "connected" in mine
+    assert not [secret for secret in (TOKEN, APP_TOKEN, SECRET, "evil.example", "ticket=") if secret in mine]
