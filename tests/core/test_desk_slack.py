@@ -135,6 +135,7 @@ async def test_a_note_from_the_form_declines_with_it(office: Office) -> None:
     await office.settled(card, "Wrong customer")
     row = await office.row(approval)
     assert (row.status, row.note, row.decided_via) == (Status.DECLINED, "Wrong customer", "slack")
+    assert not row.by_message
 
 
 async def test_a_note_from_a_copy_that_a_crash_left_behind_declines_too(office: Office) -> None:
@@ -156,6 +157,7 @@ async def test_a_thread_reply_declines_with_the_note_and_a_yes_decides_nothing(o
     assert (await office.row(approval)).pending
     office.world.reply(DANA, CHANNEL, card.ts, "ask Ada first")
     await office.settled(card, "ask Ada first")
+    assert (await office.row(approval)).by_message
 
 
 async def test_l3_guests_and_external_members_are_refused_unless_linked(office: Office) -> None:

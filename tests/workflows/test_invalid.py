@@ -24,7 +24,7 @@ async def refusal(world: World, *arguments: Any, id: str = "") -> ApplicationErr
         "ApprovalWorkflow", args=arguments, id=id or f"ask-{uuid4()}", task_queue="placet"
     )
     with pytest.raises(WorkflowFailureError) as failure:
-        await asyncio.wait_for(handle.result(), 10)
+        await asyncio.wait_for(handle.result(), 60)
     cause = failure.value.cause
     assert isinstance(cause, ApplicationError)
     assert (cause.type, cause.non_retryable) == ("InvalidAsk", True)
@@ -101,5 +101,5 @@ async def test_a_turns_row_is_not_taken_over_by_its_id(world: World) -> None:
         task_queue="placet",
     )  # fmt: skip
     with pytest.raises(WorkflowFailureError):
-        await asyncio.wait_for(handle.result(), 10)
+        await asyncio.wait_for(handle.result(), 60)
     assert (await world.now(opened.approval)).pending

@@ -202,6 +202,12 @@ class World:
         return list(await self.store.store.read(lambda ledger: ledger.audit_of(row.id)))
 
 
+async def history_of(handle: WorkflowHandle[Any, Any]) -> str:
+    """Everything in a workflow's history, payloads spelt out; what is no UTF-8 is left out."""
+    history = await handle.fetch_history()
+    return b"".join(event.SerializeToString() for event in history.events).decode(errors="ignore")
+
+
 async def until(done: Callable[[], Any], seconds: float = 30) -> None:
     """Wait until `done` answers something true, now or awaited."""
     for _ in range(int(seconds / 0.02)):
