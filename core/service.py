@@ -279,8 +279,8 @@ class Approvals:
                 # The process that committed this very press may have been killed before it could tell the workflow.
                 same = current.decision_key == press.key and current.consumed_at is None
                 return _Judged(reply, expired, unheard=current if same else None)
-            # What answers the prompt is the note of "Decline with a note"; any other text came instead of a press.
-            unasked = note is not None and posted.kind is not Kind.PROMPT
+            # A form, or an answer to the prompt, is the note of a press; any other text came instead of one.
+            unasked = note is not None and not press.token and posted.kind is not Kind.PROMPT
             decided = self._decide(
                 ledger, current, person, verdict, note=note, by_message=unasked, key=press.key,
                 via=press.actor.platform, identity=press.actor.id, shown_id=posted.shown_id, now=now,
