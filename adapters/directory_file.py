@@ -22,6 +22,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 WHOLE = re.compile(r"[1-9][0-9]{0,18}")
 CHAT = re.compile(r"-?[1-9][0-9]{0,18}")
 BOT = re.compile(r"[A-Za-z0-9_]{1,64}")
+DISCORD_BOT = re.compile(r"[\w.]{2,32}")
 SLACK_PERSON = re.compile(r"[A-Z0-9]{2,32}/[A-Z0-9]{2,32}")
 DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -202,9 +203,12 @@ class _File(Reading):
         for item in self.items(node, "at", least=1):
             place, line = self.text(item, "a place"), line_of(item)
             platform = place.partition(":")[0].partition("@")[0]
-            if platform in ("slack", "discord"):
-                refuse(line, f"places on {platform.capitalize()} are not built yet; use telegram or dm")
-            if place != "dm" and not _on_telegram(place):
+            if platform == "slack":
+                refuse(line, "places on Slack are not built yet; use telegram, discord or dm")
+            if platform == "discord" and not _on_discord(place):
+                form = "discord[@bot]:<channel>[/<thread>], both as their numbers, such as discord:123456/789"
+                refuse(line, f"{shown(place)} is no place: write {form}")
+            if platform != "discord" and place != "dm" and not _on_telegram(place):
                 form = "dm or telegram[@bot]:<chat>[/<topic>], the chat as its number, such as telegram:-1001234/31"
                 refuse(line, f"{shown(place)} is no place: write {form}")
             if place in places:
@@ -231,6 +235,16 @@ def _on_telegram(place: str) -> bool:
         and found.platform == "telegram"
         and CHAT.fullmatch(found.chat) is not None
         and (not found.account or BOT.fullmatch(found.account) is not None)
+        and (not found.thread or WHOLE.fullmatch(found.thread) is not None)
+    )
+
+
+def _on_discord(place: str) -> bool:
+    found = place_of(place)
+    return (
+        found is not None
+        and WHOLE.fullmatch(found.chat) is not None
+        and (not found.account or DISCORD_BOT.fullmatch(found.account) is not None)
         and (not found.thread or WHOLE.fullmatch(found.thread) is not None)
     )
 

@@ -23,7 +23,7 @@ from adapters.sandbox.change import Change
 log = logging.getLogger("placet.adapters")
 
 _STATIC = Path(__file__).parent / "static"
-_ACTS = ("press", "say", "start")
+_ACTS = ("press", "say", "start", "submit")
 _BEAT_S = 10
 _SETTLE_S = 0.02
 _HEADERS = {
@@ -40,7 +40,10 @@ _HEADERS = {
 
 
 class Platform(Protocol):
-    """One column of the page. Acts take the page's JSON body and raise ValueError or KeyError for a bad one."""
+    """One column of the page. Acts take the page's JSON body and raise ValueError or KeyError for a bad one.
+
+    A platform with forms has the act `submit` too; what its press opens is the `form` of the press's answer.
+    """
 
     name: str
     title: str
@@ -115,6 +118,9 @@ class Page:
     def _frame(self, sent: dict[tuple[str, str], int]) -> dict[str, Any]:
         platforms = []
         for platform in self._platforms.values():
+            # A platform without people is not in play; the first one says so where all are empty.
+            if not platform.people() and platform is not next(iter(self._platforms.values())):
+                continue
             chats = []
             for key, version in platform.versions():
                 if sent.get((platform.name, key)) != version:
@@ -134,7 +140,7 @@ class Page:
     async def _act(self, request: Request) -> Response:
         platform = self._platforms.get(request.path_params["platform"])
         act = request.path_params["act"]
-        if platform is None or act not in _ACTS:
+        if platform is None or act not in _ACTS or not hasattr(platform, act):
             return _refuse(404, "There is no such place here.")
         body = await _body(request)
         try:

@@ -16,6 +16,12 @@ from starlette.middleware import Middleware
 
 from adapters.sandbox.agent import AgentFeed, Kind
 from adapters.sandbox.change import Change
+from adapters.sandbox.discord import World as DiscordWorld
+from adapters.sandbox.discord.api import RestApi
+from adapters.sandbox.discord.server import API as DISCORD_API
+from adapters.sandbox.discord.server import GATEWAY as DISCORD_GATEWAY
+from adapters.sandbox.discord.server import routes as discord_routes
+from adapters.sandbox.discord.view import DiscordView
 from adapters.sandbox.page import Guard, Page
 from adapters.sandbox.shelf import Shelf
 from adapters.sandbox.telegram import Bot, Chat, Person, World
@@ -37,7 +43,7 @@ class Sandbox:
     """`async with Sandbox() as sandbox`: listening on 127.0.0.1 from start to end of the block.
 
     `port` 0 takes a free one. `data` is a folder in which everything is kept; without it, memory. `rate_scale`
-    multiplies Telegram's rate limits (1 is Telegram's own; infinity lifts them).
+    multiplies the platforms' rate limits (1 is their own; infinity lifts them).
     """
 
     def __init__(self, port: int = 0, data: Path | None = None, *, rate_scale: float = 1) -> None:
@@ -50,8 +56,9 @@ class Sandbox:
         change = Change()
         self.telegram = World(self._shelf, change, rate_scale=self._rate_scale)
         self._api = BotApi(self.telegram)
+        self.discord = DiscordWorld(self._shelf, change, rate_scale=self._rate_scale)
         self._agent = AgentFeed(self._shelf, change)
-        self._page = Page([TelegramView(self.telegram)], self._agent, change)
+        self._page = Page([TelegramView(self.telegram), DiscordView(self.discord)], self._agent, change)
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -61,10 +68,14 @@ class Sandbox:
             self._shelf.close()
             raise
         self.port: int = listener.getsockname()[1]
-        routes = [*telegram_routes(self.telegram, self._api), *self._page.routes()]
+        routes = [
+            *telegram_routes(self.telegram, self._api),
+            *discord_routes(self.discord, RestApi(self.discord)),
+            *self._page.routes(),
+        ]
         app = Starlette(routes=routes, middleware=[Middleware(Guard)])
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2, ws="none"
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2, ws="websockets-sansio"
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
@@ -99,6 +110,16 @@ class Sandbox:
     def telegram_file_url(self) -> str:
         """For python-telegram-bot's `base_file_url`."""
         return f"{self.url}/file/bot"
+
+    @property
+    def discord_base_url(self) -> str:
+        """For PLACET_DISCORD_BASE_URL."""
+        return f"{self.url}{DISCORD_API}"
+
+    @property
+    def discord_gateway_url(self) -> str:
+        """For PLACET_DISCORD_GATEWAY_URL."""
+        return f"ws://127.0.0.1:{self.port}{DISCORD_GATEWAY}"
 
     def add_bot(self, token: str, username: str, *, name: str = "", privacy: bool = True) -> Bot:
         return self.telegram.add_bot(token, username, name=name, privacy=privacy)
