@@ -225,9 +225,10 @@ class Discord:
     async def _check(self, account: str) -> Sequence[Finding]:
         name, server = f"Discord bot {account}", yarl.URL(self._settings.discord_base_url).host
         try:
-            async with asyncio.timeout(CHECK_S):
-                me = await self._rests[account].call("GET", "/users/@me")
-                application = await self._rests[account].call("GET", "/oauth2/applications/@me")
+            with vendor_errors(account):
+                async with asyncio.timeout(CHECK_S):
+                    me = await self._rests[account].call("GET", "/users/@me")
+                    application = await self._rests[account].call("GET", "/oauth2/applications/@me")
             return [
                 Finding("ok", f"{name} ({me['username']}) answers"),
                 *self._check_delivery(account, name, application),
@@ -238,7 +239,7 @@ class Discord:
         except Slow as slow:
             return [Finding("warn", f"{name}: {server} asks to wait {slow.after:g} s",
                             "wait; if it stays, another program uses this token")]  # fmt: skip
-        except (Unavailable, Gone, TimeoutError):
+        except (Unavailable, Gone):
             return [Finding("fail", f"{name}: {server} does not answer",
                             "let this machine through to it, or set PLACET_DISCORD_BASE_URL right")]  # fmt: skip
         except Exception as error:

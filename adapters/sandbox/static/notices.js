@@ -1,4 +1,4 @@
-// Toasts, alerts and the window that shows a document.
+// Toasts, alerts, forms and the window that shows a document.
 
 import { el } from "./dom.js";
 
@@ -17,6 +17,25 @@ export function alertBox(title, text) {
   dialog.querySelector("h2").textContent = title;
   dialog.querySelector("p").textContent = text;
   if (!dialog.open) dialog.showModal();
+}
+
+// Opens a platform's form; `send(values)` gets the text of each field by its name once the person sends it.
+export function fillForm(form, send) {
+  const dialog = document.getElementById("form");
+  const fields = form.fields.map((field) => {
+    const attributes = { id: `form-${field.name}`, "data-testid": `form-${field.name}`, maxlength: field.most, required: field.required, placeholder: field.placeholder };
+    const input = field.long ? el("textarea", { ...attributes, rows: "5" }) : el("input", attributes);
+    input.value = field.value;
+    return { name: field.name, input, node: el("p", {}, el("label", { for: attributes.id }, field.label), input) };
+  });
+  dialog.querySelector("h2").textContent = form.title;
+  dialog.querySelector("[data-testid=form-fields]").replaceChildren(...fields.map((field) => field.node));
+  dialog.onclose = () => {
+    if (dialog.returnValue === "send") send(Object.fromEntries(fields.map((field) => [field.name, field.input.value])));
+  };
+  dialog.returnValue = "";
+  dialog.showModal();
+  fields[0]?.input.focus();
 }
 
 export async function showDocument(platform, file) {

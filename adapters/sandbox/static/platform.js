@@ -3,9 +3,12 @@
 import { avatar, clock, day, el, icon, reconcile } from "./dom.js";
 import { act } from "./live.js";
 import { bubble } from "./message.js";
-import { alertBox, showDocument, toast } from "./notices.js";
+import { alertBox, fillForm, showDocument, toast } from "./notices.js";
 
-const MARKS = { telegram: "M21 4 2.8 11.3l5.6 2.2L18 7l-7.4 8v4.6l2.9-3.3 4.3 3z" };
+const MARKS = {
+  telegram: "M21 4 2.8 11.3l5.6 2.2L18 7l-7.4 8v4.6l2.9-3.3 4.3 3z",
+  discord: "M7 6c3-1.4 7-1.4 10 0 2 3 3 6.500 2.800 10.500-1.500 1.200-3 1.900-4.300 2.200l-1-1.900c-1.600.4-3.400.4-5 0l-1 1.900c-1.300-.3-2.800-1-4.300-2.200C4 12.500 5 9 7 6zM9 11v2.500M15 11v2.500",
+};
 const SEND = "M4 4l17 8-17 8 3-8z";
 const CROSS = "M6 6l12 12M18 6 6 18";
 
@@ -85,7 +88,11 @@ export class PlatformColumn {
   take(frame, whole) {
     this.people = frame.people;
     if (whole) this.chats.clear();
-    for (const chat of frame.chats) this.chats.set(chat.key, chat);
+    for (const chat of frame.chats) {
+      this.chats.set(chat.key, chat);
+      // A private chat that was opened stands in the place of the one that could be.
+      if (chat.replaces && this.chats.delete(chat.replaces) && this.open === chat.replaces) this.open = chat.key;
+    }
   }
 
   actAs(name) {
@@ -117,8 +124,14 @@ export class PlatformColumn {
     return chat.kind === "forum" ? [null, ...chat.topics.map((topic) => topic.id)] : [null];
   }
 
+  // What this person sees of a chat; a word to one person is seen by that person only.
+  seen(chat) {
+    return chat.messages.filter((message) => !message.only || message.only === this.person);
+  }
+
   messagesIn(chat, topic) {
-    return chat.kind === "forum" ? chat.messages.filter((message) => (message.thread ?? null) === topic) : chat.messages;
+    const messages = this.seen(chat);
+    return chat.kind === "forum" ? messages.filter((message) => (message.thread ?? null) === topic) : messages;
   }
 
   markRead(chat, topic) {
@@ -132,7 +145,7 @@ export class PlatformColumn {
   draw() {
     const chats = this.mine();
     if (!this.open && chats.length) {
-      const busiest = chats.reduce((a, b) => ((b.messages.at(-1)?.at ?? 0) > (a.messages.at(-1)?.at ?? 0) ? b : a));
+      const busiest = chats.reduce((a, b) => ((this.seen(b).at(-1)?.at ?? 0) > (this.seen(a).at(-1)?.at ?? 0) ? b : a));
       this.show(busiest.key, false);
     }
     const chat = this.chats.get(this.open);
@@ -142,7 +155,7 @@ export class PlatformColumn {
       key: each.key,
       title: each.title,
       last: this.preview(each),
-      at: each.messages.at(-1)?.at ?? null,
+      at: this.seen(each).at(-1)?.at ?? null,
       open: each.key === this.open,
       unread: this.topicsOf(each).some((topic) => this.unread(each, topic)),
     }));
@@ -151,7 +164,7 @@ export class PlatformColumn {
   }
 
   preview(chat) {
-    const last = chat.messages.at(-1);
+    const last = this.seen(chat).at(-1);
     if (!chat.started) return "Not started yet";
     if (!last) return "No messages yet";
     return last.service || last.text.split("\n")[0] || last.document?.name || "";
@@ -340,12 +353,22 @@ export class PlatformColumn {
     try {
       const answer = await act(`${this.name}/press`, { person: this.person, chat: this.open, message: message.id, row, column });
       if (!answer.answered) toast(`${title} has not answered the press.`, "bad");
+      else if (answer.form) fillForm(answer.form, (values) => this.submit(title, answer.form.opened, values));
       else if (answer.text && answer.alert) alertBox(title, answer.text);
       else if (answer.text) toast(answer.text);
     } catch (error) {
       toast(error.message, "bad");
     }
     key.removeAttribute("aria-busy");
+  }
+
+  async submit(title, opened, values) {
+    try {
+      const answer = await act(`${this.name}/submit`, { person: this.person, opened, values });
+      if (!answer.answered) toast(`${title} has not answered.`, "bad");
+    } catch (error) {
+      toast(error.message, "bad");
+    }
   }
 
   async say() {
