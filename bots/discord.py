@@ -497,29 +497,33 @@ class _Rest:
         self.token, self._base = token, base
         self._client: discord.Client | None = None
         self._turn = asyncio.Lock()
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def call(
         self, method: str, path: str, body: Json | list[Json] | None = None, file: Attachment | None = None, **ids: str
     ) -> Any:
         """The JSON of the answer. Raises what the library raises, and TimeoutError after CALL_S."""
-        async with asyncio.timeout(CALL_S):
-            client = await self._logged_in()
-            route = Route(method, path, **ids)
-            if file is None:
-                more: Json = {} if body is None else {"json": body}
-                return await client.http.request(route, **more)
-            upload = discord.File(io.BytesIO(file.text.encode(errors="replace")), filename=file.name)
-            form: list[Json] = [
-                {"name": "payload_json", "value": json.dumps(body)},
-                {"name": "files[0]", "value": upload.fp, "filename": file.name, "content_type": "text/plain"},
-            ]
-            return await client.http.request(route, files=[upload], form=form)
+        self._calls += 1
+        self._idle.clear()
+        try:
+            async with asyncio.timeout(CALL_S):
+                client, route = await self._logged_in(), Route(method, path, **ids)
+                return await client.http.request(route, **_sent_as(body, file))
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
 
     async def username(self) -> str:
         user = (await self._logged_in()).user
         return user.name if user is not None else ""
 
     async def close(self) -> None:
+        """Close once what is under way is done: the library leaves a call hanging whose session is closed."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), DRAIN_S)
         if self._client is not None:
             await self._client.close()
 
@@ -545,7 +549,7 @@ class _Listener(discord.Client):
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True), max_messages=None,
             allowed_mentions=discord.AllowedMentions.none(), enable_debug_events=True, chunk_guilds_at_startup=False,
-            member_cache_flags=discord.MemberCacheFlags.none(),
+            member_cache_flags=discord.MemberCacheFlags.none(), guild_ready_timeout=0.0,
         )  # fmt: skip
         self._hear, self._change = hear, change
         _point_at(self.http, base)
@@ -619,6 +623,15 @@ async def _still_held(lease: Lease, held: bool) -> bool:
         return await lease.held()
     except Unavailable:
         return held
+
+
+def _sent_as(body: Json | list[Json] | None, file: Attachment | None) -> Json:
+    """The library's arguments for a JSON body, or for one with a file beside it."""
+    if file is None:
+        return {} if body is None else {"json": body}
+    upload = discord.File(io.BytesIO(file.text.encode(errors="replace")), filename=file.name)
+    part = {"name": "files[0]", "value": upload.fp, "filename": file.name, "content_type": "text/plain"}
+    return {"files": [upload], "form": [{"name": "payload_json", "value": json.dumps(body)}, part]}
 
 
 def _nonce(*parts: str) -> str:

@@ -544,7 +544,7 @@ async def test_the_page_acts_on_discord(sandbox: Sandbox, world: World, rest: ht
 
     place = {"person": str(DANA), "chat": str(CHANNEL)}
     pressing = asyncio.create_task(act("press", place | {"message": str(message), "row": 0, "column": 0}))
-    press = await world.until(lambda: world.interactions and list(world.interactions.values())[-1])
+    press = await world.until(lambda: list(world.interactions.values())[-1])
     modal = {"type": 9, "data": {"custom_id": "n", "title": "Note", "components": [NOTE]}}
     await rest.post(callback(press), json=modal)
     form = (await pressing)["form"]

@@ -398,14 +398,14 @@ async def test_discord_stands_beside_it_with_its_form_and_words_for_one(page: Pa
         await page.get_by_test_id("chat-600").click()
         await expect(page.get_by_test_id(f"text-{sent}")).to_have_text("billing wants *this*")
         await page.get_by_test_id(f"button-{sent}-0-0").click()
-        press = await world.until(lambda: world.interactions and list(world.interactions.values())[-1])
+        press = await world.until(lambda: list(world.interactions.values())[-1])
         field = {"type": 4, "custom_id": "note", "style": 2, "label": "Note"}
         modal = {"custom_id": "n", "title": "Why?", "components": [{"type": 1, "components": [field]}]}
         await rest.post(f"/interactions/{press.id}/{press.token}/callback", json={"type": 9, "data": modal})
         await expect(page.get_by_test_id("form")).to_contain_text("Why?")
         await page.get_by_test_id("form-note").fill("Wrong customer")
         await page.get_by_test_id("form-send").click()
-        sent_form = await world.until(lambda: world.interactions and list(world.interactions.values())[1:][-1])
+        sent_form = await world.until(lambda: list(world.interactions.values())[1:][-1])
         assert sent_form.data["components"][0]["components"][0]["value"] == "Wrong customer"
         word = {"type": 4, "data": {"content": "Declined.", "flags": 64}}
         await rest.post(f"/interactions/{sent_form.id}/{sent_form.token}/callback", json=word)
