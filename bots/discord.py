@@ -55,6 +55,8 @@ COMMAND, COMPONENT, SUBMIT = 2, 3, 5
 SAY, THINK, OPEN = 4, 5, 9
 # Discord takes the first answer for 3 s; the database may need longer.
 DEFER_S, CALL_S, PRESS_S, DRAIN_S, LEASE_ASKED_S, LEASE_RETRY_S = 1.5, 15.0, 15.0, 5.0, 10.0, 2.0
+# The library waits ever longer between its tries, up to a quarter of an hour; a session is lost much sooner anyway.
+OFFLINE_S = 90.0
 TRIES = 5
 CHECK_S, CHECK_AGAIN_S = 2.5, 15.0
 LATER = ("rules", "mode", "pause", "resume")
@@ -361,14 +363,20 @@ class Discord:
         def hear(name: str, data: Json) -> None:
             self._start(self._take(account, name, data, on_press))
 
+        clock = asyncio.get_running_loop().time
+        lost_at: float | None = clock()
+
         def change(online: bool) -> None:
+            nonlocal lost_at
             log.info("gateway connected" if online else "gateway lost", extra={"account": account})
             self._well = (0.0, ())
             if online:
                 self._online.add(account)
+                lost_at = None
                 backoff.reset()
             else:
                 self._online.discard(account)
+                lost_at = lost_at or clock()
 
         listener = _Listener(self._settings.discord_base_url, hear, change)
         connecting: asyncio.Task[None] | None = None
@@ -381,6 +389,8 @@ class Discord:
                 if not await _still_held(lease, True):
                     log.info("lease lost", extra={"account": account})
                     return
+                if lost_at is not None and clock() - lost_at > OFFLINE_S:
+                    raise TimeoutError("offline for too long; begin anew")
             connecting.result()
         finally:
             self._online.discard(account)
@@ -604,13 +614,13 @@ def _gateway(url: str) -> Iterator[None]:
 
 
 class _Backoff:
-    """Seconds to wait between tries: 1, doubled up to 60; a bot may identify 1,000 times a day."""
+    """Seconds to wait between tries: 1, doubled up to 30."""
 
     def __init__(self) -> None:
         self._seconds = 0.5
 
     def __call__(self) -> float:
-        self._seconds = min(self._seconds * 2, 60.0)
+        self._seconds = min(self._seconds * 2, 30.0)
         return self._seconds
 
     def reset(self) -> None:

@@ -183,6 +183,21 @@ async def test_the_gateway_may_ask_to_reconnect(setting: Setting, door: Door) ->
     assert await told(setting, press(setting, message)) == "Allowed."
 
 
+async def test_after_a_long_outage_it_begins_anew_soon(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bots.discord.OFFLINE_S", 0.3)
+    message, door = await card(setting), Door()
+    async with listening(setting, door):
+        await setting.world.shut_gateway()
+        await setting.world.until(lambda: not setting.world.online())
+        await asyncio.sleep(1)
+        findings = await setting.surface.check()
+        assert [finding.level for finding in findings] == ["ok", "warn"]
+        setting.world.open_gateway()
+        await setting.world.until(setting.world.online, 5)
+        assert setting.world.gateway.identified == [ID, ID]
+        assert await told(setting, press(setting, message)) == "Allowed."
+
+
 async def test_a_late_answer_is_let_go(setting: Setting, door: Door, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "placet.bots")
     message = await card(setting)

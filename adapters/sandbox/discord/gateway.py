@@ -77,6 +77,7 @@ class Gateway:
         self._sending: set[asyncio.Task[None]] = set()
         self.identified: list[int] = []
         self.resumed: list[int] = []
+        self.shut = False
 
     def online(self, bot: int) -> bool:
         """Whether a bot is connected now."""
@@ -105,7 +106,10 @@ class Gateway:
                 await (session.wire.close(code) if code is not None else session.wire.send({"op": op, "d": data}))
 
     async def serve(self, socket: WebSocket) -> None:
-        """One connection, from hello to its end."""
+        """One connection, from hello to its end; none while the gateway is shut."""
+        if self.shut:
+            await socket.close(1013)
+            return
         await socket.accept()
         wire, session = _Wire(socket), None
         try:

@@ -413,6 +413,15 @@ class World(Holdings):
         """The gateway gives up a bot's session; what it was not told is lost."""
         await self.gateway.end(self._bot(bot).id, op=INVALID_SESSION, data=False)
 
+    async def shut_gateway(self) -> None:
+        """The gateway breaks every connection and takes none, until `open_gateway`."""
+        self.gateway.shut = True
+        for bot in self.bots.values():
+            await self.gateway.end(bot.id, code=4000)
+
+    def open_gateway(self) -> None:
+        self.gateway.shut = False
+
     def online(self, bot: Bot | int | None = None) -> bool:
         return self.gateway.online(self._bot(bot).id)
 
