@@ -184,17 +184,17 @@ async def test_the_gateway_may_ask_to_reconnect(setting: Setting, door: Door) ->
 
 
 async def test_after_a_long_outage_it_begins_anew_soon(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bots.discord.OFFLINE_S", 0.3)
     message, door = await card(setting), Door()
     async with listening(setting, door):
+        monkeypatch.setattr("bots.discord.OFFLINE_S", 0.8)
         await setting.world.shut_gateway()
         await setting.world.until(lambda: not setting.world.online())
-        await asyncio.sleep(1)
+        await asyncio.sleep(1.5)
         findings = await setting.surface.check()
         assert [finding.level for finding in findings] == ["ok", "warn"]
         setting.world.open_gateway()
-        await setting.world.until(setting.world.online, 5)
-        assert setting.world.gateway.identified == [ID, ID]
+        await setting.world.until(setting.world.online, 10)
+        assert setting.world.gateway.resumed == []
         assert await told(setting, press(setting, message)) == "Allowed."
 
 
