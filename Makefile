@@ -34,6 +34,7 @@ lint:
 .PHONY: checks
 checks:
 	@.venv/bin/ruff check --quiet .
+	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/mypy --no-error-summary
 	@said=$$(.venv/bin/lint-imports --no-cache) || { printf '%s\n' "$$said"; exit 1; }
 

@@ -163,10 +163,13 @@ class SampleAgentPanel:
     async def report(self, workflow_id: str, kind: str, event: str, answer: dict[str, Any]) -> None:
         if event == "asked":
             arguments = json.dumps(request_of(kind)["arguments"], indent=2)
-            self.sandbox.agent_said("asked", LABELS[kind], ask=workflow_id, title=LABELS[kind], detail=arguments)
+            self.sandbox.agent_said(
+                "asked", "with these arguments:", ask=workflow_id, title=LABELS[kind], detail=arguments
+            )
             return
         spoken = SPOKEN.get(answer.get("status", ""), "note")
         if spoken == "allowed" and answer.get("outcome") != "sent":
             spoken = "failed"
         detail = "" if answer.get("result") is None else json.dumps(answer["result"], indent=2)
-        self.sandbox.agent_said(spoken, answer.get("text") or "", ask=workflow_id, title=LABELS[kind], detail=detail)
+        told = f"and told: {answer.get('text') or ''}"
+        self.sandbox.agent_said(spoken, told, ask=workflow_id, title=LABELS[kind], detail=detail)

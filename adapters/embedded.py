@@ -291,7 +291,7 @@ async def lock_folder(folder: Path) -> tuple[int, int]:
         os.close(owner)
         raise EmbeddedError(
             f"the data folder {folder} is in use by process {pid or 'unknown'}: "
-            "stop that one, or choose another folder with PLACET_DATA_DIR"
+            "stop that one, or choose another folder with PLACET_DATA_DIR (the demo: with --data-dir)"
         )
     os.truncate(owner, 0)
     os.pwrite(owner, f"{os.getpid()}\n".encode(), 0)

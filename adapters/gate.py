@@ -153,11 +153,10 @@ class RedisGate:
     async def _ask(self, commands: Commands, script: str, keys: tuple[str, ...], values: tuple[str | int, ...]) -> Any:
         """The script's answer, an empty list when it has none; None when Redis does not give one in time."""
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                try:
-                    answer = await commands.run("EVALSHA", DIGESTS[script], len(keys), *keys, *values)
-                except NoScriptError:
-                    answer = await commands.run("EVAL", script, len(keys), *keys, *values)
+            try:
+                answer = await commands.run("EVALSHA", DIGESTS[script], len(keys), *keys, *values)
+            except NoScriptError:
+                answer = await commands.run("EVAL", script, len(keys), *keys, *values)
         except (RedisError, OSError, TimeoutError) as error:
             self._open(error)
             return None

@@ -83,13 +83,19 @@ _EXPIRING = Statement(
 _UNCONSUMED = Statement(
     select(*_approval)
     .where(sa.text(t.IS_UNCONSUMED), _row.decided_at < bindparam("before"))
-    .order_by(_row.decided_at)
+    .order_by(_row.decided_at.desc())
+    .limit(_LIMIT)
+)
+_UNSEEN = Statement(
+    select(*_approval)
+    .where(sa.text(t.IS_PENDING), _row.undeliverable.is_not(None), _row.created_at < bindparam("before"))
+    .order_by(_row.created_at.desc())
     .limit(_LIMIT)
 )
 _SENDING = Statement(
     select(*_approval)
     .where(sa.text(t.IS_SENDING), _row.claimed_at < bindparam("now"))
-    .order_by(_row.claimed_at)
+    .order_by(_row.claimed_at.desc())
     .limit(_LIMIT)
 )
 _UNCLAIMED = Statement(
@@ -336,6 +342,9 @@ class Ledger(People):
 
     def unconsumed(self, decided_before: datetime, limit: int) -> Sequence[Approval]:
         return self._some_approvals(_UNCONSUMED, before=decided_before, at_most=limit)
+
+    def unseen(self, created_before: datetime, limit: int) -> Sequence[Approval]:
+        return self._some_approvals(_UNSEEN, before=created_before, at_most=limit)
 
     def overdue(self, now: datetime, limit: int) -> Sequence[Approval]:
         sending = self._some_approvals(_SENDING, now=now, at_most=limit)

@@ -35,8 +35,8 @@ MARK = re.compile(r"[:.%\s]|xox|xapp-|placet_|eyJ")
 FLAT = frozenset({int, float, bool, type(None)})
 
 STAMP = structlog.processors.TimeStamper(fmt="iso", utc=True)
-# What `logging` itself puts on a record; the rest is what the caller gave as `extra`.
-OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+# What `logging` itself and the Temporal SDK put on a record; the rest is what the caller gave as `extra`.
+OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "temporal_log"}
 
 
 def configure_logs(level: str, json: bool, stream: TextIO | None = None) -> None:

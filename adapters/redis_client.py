@@ -42,7 +42,7 @@ class Commands:
         self._sending: asyncio.Task[None] | None = None
 
     async def run(self, *command: str | int | bytes) -> Any:
-        """The answer. Raises RedisError or OSError; bound it with `asyncio.timeout(TIMEOUT_S)`."""
+        """The answer. Raises RedisError or OSError; TimeoutError after `TIMEOUT_S`, the pause apart."""
         if self._busy:
             asked: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             self._waiting.append((command, asked))
@@ -50,6 +50,9 @@ class Commands:
         self._busy = True
         try:
             (answer,) = await self._exchange([command])
+        except Exception as error:
+            self._refuse_waiting(error)
+            raise
         finally:
             self._go_on()
         if isinstance(answer, Exception):
@@ -80,10 +83,10 @@ class Commands:
     async def _send(self) -> None:
         batch, self._waiting = self._waiting, []
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                answers = await self._exchange([command for command, _ in batch])
+            answers = await self._exchange([command for command, _ in batch])
         except Exception as error:
             answers = [error] * len(batch)
+            self._refuse_waiting(error)
         finally:
             self._go_on()
         for (_, asked), answer in zip(batch, answers, strict=True):
@@ -94,13 +97,21 @@ class Commands:
             else:
                 asked.set_result(answer)
 
+    def _refuse_waiting(self, error: Exception) -> None:
+        """Whoever waits behind a trip that failed has waited long enough."""
+        waiting, self._waiting = self._waiting, []
+        for _, asked in waiting:
+            if not asked.done():
+                asked.set_exception(error)
+
     async def _exchange(self, commands: Sequence[Command]) -> list[Any]:
         """One answer for each, or the error that Redis gives for it."""
-        try:
-            return await self._attempt(commands)
-        except (RedisConnectionError, OSError):
-            # After a restart of Redis the connection is dead but the server is well: once more, at once.
-            return await self._attempt(commands)
+        async with asyncio.timeout(TIMEOUT_S):
+            try:
+                return await self._attempt(commands)
+            except RedisConnectionError:
+                # After a restart of Redis the connection is dead but the server is well: once more, at once.
+                return await self._attempt(commands)
 
     async def _attempt(self, commands: Sequence[Command]) -> list[Any]:
         # Whatever breaks off a read or a write closes the connection, so that no answer meets another question.

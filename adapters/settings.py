@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from core.fields import problem_text
 from core.ports import BadSetting
 
 PREFIX = "PLACET_"
@@ -173,8 +174,7 @@ def read_settings(platforms: Collection[str] = PLATFORMS, **given: Any) -> Setti
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         name = str(first["loc"][0])
-        problem = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-        raise BadSetting(_as_written(name), problem) from None
+        raise BadSetting(_as_written(name), problem_text(first["type"], first["msg"])) from None
 
 
 def admin_token(settings: Settings) -> SecretStr:

@@ -156,5 +156,6 @@ def unknown(line: int, name: str, kind: str, known: Collection[str]) -> NoReturn
     if near:
         hint = f"; did you mean {near[0]}?"
     else:
-        hint = f"; there are {', '.join(list(known)[:12])}" if known else f"; no {kind} is declared"
+        there = "there is only" if len(known) == 1 else "there are"
+        hint = f"; {there} {', '.join(list(known)[:12])}" if known else f"; no {kind} is declared"
     raise DirectoryError(line, f"unknown {kind} {shown(name)}{hint}")

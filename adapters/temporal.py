@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -35,6 +36,8 @@ from temporalio.converter import (
     PayloadConverter,
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryConfig, TelemetryFilter
+from temporalio.runtime import Runtime as Core
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
@@ -136,6 +139,22 @@ def load_codec(name: str) -> PayloadCodec:
     return codec
 
 
+@functools.cache
+def _core() -> Core:
+    """The SDK's core, one for the process; what it says goes to the logs instead of the terminal.
+
+    The fields of its lines are left out, since they quote what passes through.
+    """
+    forwarding = LogForwardingConfig(
+        logging.getLogger("temporalio.core"),
+        append_target_to_name=False,
+        prepend_target_on_message=False,
+        append_log_fields_to_message=False,
+    )
+    wanted = TelemetryFilter(core_level="WARN", other_level="ERROR")
+    return Core(telemetry=TelemetryConfig(logging=LoggingConfig(wanted, forwarding)))
+
+
 class Temporal:
     """The server as this process sees it: it may be down now and at any time, and is reached again by itself."""
 
@@ -160,6 +179,7 @@ class Temporal:
             data_converter=self._converter,
             identity=self._identity,
             lazy=lazy,
+            runtime=_core(),
         )
 
     async def check(self) -> str | None:

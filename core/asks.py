@@ -8,10 +8,11 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from core.approvals import Effect, Runtime
 from core.canonical import Unfit, fields_of, value_at
+from core.fields import problem_text
 
 ARGUMENTS_LIMIT = 256 * 1024
 PLACET_QUEUES = frozenset({"placet", "placet-bots"})
@@ -101,27 +102,13 @@ class Ask(_Strict):
     @classmethod
     def by_value(cls, value: Any, info: Any) -> Any:
         kinds = {"effect": Effect, "runtime": Runtime}
-        if isinstance(value, str):
-            try:
-                return kinds[info.field_name](value)
-            except ValueError:
-                choices = ", ".join(kinds[info.field_name])
-                raise ValueError(f"must be one of {choices}") from None
-        return value
-
-    @model_validator(mode="after")
-    def pointers_resolve(self) -> Ask:
-        for number, line in enumerate(self.presentation.lines):
-            pointers = [line[1]] if line[1].startswith("/") else []
-            if len(line) == 3 and line[2].startswith("money:"):
-                pointers.append(line[2].removeprefix("money:"))
-            for pointer in pointers:
-                if value_at(self.arguments, pointer, _NOTHING) is _NOTHING:
-                    raise ValueError(f"presentation.lines.{number}: {pointer} points at nothing in arguments")
-        for pointer in self.presentation.editable:
-            if not isinstance(value_at(self.arguments, pointer), str | int | float | bool):
-                raise ValueError(f"presentation.editable: {pointer} does not point at a text, number or flag")
-        return self
+        if value is None:
+            return None
+        try:
+            return kinds[info.field_name](value)
+        except ValueError:
+            choices = ", ".join(kinds[info.field_name])
+            raise ValueError(f"must be one of {choices}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +136,7 @@ def read_ask(document: bytes | str, *, over: Literal["temporal", "http"]) -> Ask
         # A misspelt field is named before the one that is missing because of it.
         first = min(errors, key=lambda each: each["type"] != "extra_forbidden")
         raise Invalid(_path(first["loc"]), _problem(first["type"], first["msg"], first["loc"])) from None
+    _check_pointers(ask)
     default = Runtime.TURN if over == "temporal" else Runtime.EXTERNAL
     runtime = ask.runtime or default
     if runtime is Runtime.TURN and over == "http":
@@ -162,6 +150,19 @@ def read_ask(document: bytes | str, *, over: Literal["temporal", "http"]) -> Ask
     return Asked(ask, arguments_text, runtime)
 
 
+def _check_pointers(ask: Ask) -> None:
+    for number, line in enumerate(ask.presentation.lines):
+        pointers = [line[1]] if line[1].startswith("/") else []
+        if len(line) == 3 and line[2].startswith("money:"):
+            pointers.append(line[2].removeprefix("money:"))
+        for pointer in pointers:
+            if value_at(ask.arguments, pointer, _NOTHING) is _NOTHING:
+                raise Invalid(f"presentation.lines.{number}", f"{pointer} points at nothing in arguments")
+    for number, pointer in enumerate(ask.presentation.editable):
+        if not isinstance(value_at(ask.arguments, pointer), str | int | float | bool):
+            raise Invalid(f"presentation.editable.{number}", f"{pointer} does not point at a text, number or flag")
+
+
 def _path(loc: tuple[int | str, ...]) -> str:
     return ".".join(str(part) for part in loc) or "(the whole ask)"
 
@@ -171,9 +172,10 @@ def _problem(kind: str, message: str, loc: tuple[int | str, ...]) -> str:
         known = _fields_at(loc)
         near = difflib.get_close_matches(str(loc[-1]), known, n=1)
         return "unknown field; " + (f"did you mean {near[0]}?" if near else f"the fields are {', '.join(known)}")
-    if kind == "missing":
-        return "required and missing"
-    return message.removeprefix("Value error, ")
+    if kind == "string_pattern_mismatch":
+        pointer = "editable" in loc
+        return "must be a JSON pointer such as /amount" if pointer else "must not have control characters"
+    return problem_text(kind, message)
 
 
 def _fields_at(loc: tuple[int | str, ...]) -> list[str]:

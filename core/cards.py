@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from core.approvals import Approval, Attachment, Button, Card, Effect, Line, Outcome, Runtime, Status, Tone
+from core.beside import beside
 from core.buttons import Verb
 from core.canonical import parts_of, pointer_of, value_at
 from core.formats import raw_text, value_text
@@ -75,6 +77,15 @@ def card_of(
         content_revision=approval.content_revision,
         revision=approval.revision,
     )
+
+
+async def draw(
+    approval: Approval, people: Mapping[str, str], now: datetime, *, redaction: Redaction, unlisted_run: bool
+) -> Card:
+    """The same card, drawn beside the loop where there is much to read: no press may wait for it."""
+    card = partial(card_of, approval, people, now, redaction=redaction, unlisted_run=unlisted_run)
+    texts = (approval.final_arguments, approval.presentation, approval.reasoning, approval.context)
+    return await beside(sum(len(text) for text in texts if text), card)
 
 
 def short_id(approval_id: str) -> str:

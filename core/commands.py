@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+from datetime import timedelta
 
-from core.approvals import Actor, Approval, Destination, Message, Person, Press, Reply, Status, Tone
+from core.approvals import Actor, Approval, Destination, Message, Person, Press, Reply, Tone
+from core.asks import LIFETIME_MAX_S
 from core.desk import Desk
 from core.ports import Ledger, Telling
 from core.service import Approvals
@@ -13,7 +15,8 @@ from core.wording import say, when_text
 
 log = logging.getLogger("placet.commands")
 
-LISTED = 10
+LISTED, MOST = 10, 500
+LONGEST = timedelta(seconds=LIFETIME_MAX_S)
 
 
 class ChatCommands:
@@ -61,7 +64,7 @@ class ChatCommands:
             person = ledger.person_of(actor)
             if person is None:
                 return None, []
-            rows = ledger.approvals(status=Status.PENDING, limit=500)
+            rows = ledger.expiring(self.approvals.clock.now() + LONGEST, MOST)
             return person, [row for row in rows if directory.may_answer(ledger, row, person) is None]
 
         person, rows = await self.approvals.store.read(find)
@@ -69,7 +72,6 @@ class ChatCommands:
             return Reply(say("not_linked", platform=actor.platform), Tone.ALERT, refused=True, result="not_linked")
         if not rows:
             return Reply(say("nothing_waiting"), Tone.QUIET, result="pending")
-        rows.sort(key=lambda row: row.expires_at)
         now = self.approvals.clock.now()
         lines = [say("pending_head", count=len(rows))]
         for number, row in enumerate(rows[:LISTED], 1):

@@ -13,7 +13,7 @@ from typing import Any
 
 from core.approvals import Approval, Attachment, Card, Destination, Kind, Message, Posted, Press, Reply
 from core.buttons import new_token
-from core.cards import card_of, short_id, text_of
+from core.cards import draw, short_id, text_of
 from core.identifiers import new_id
 from core.ports import (
     Clock,
@@ -250,11 +250,11 @@ class Desk:
             return None
 
         def context(ledger: Ledger) -> tuple[dict[str, str], bool]:
-            names = {person.id: person.name for person in ledger.people()}
-            return names, self.approvals.directory.runs_unlisted(ledger, approval)
+            directory = self.approvals.directory
+            return directory.names(ledger, approval), directory.runs_unlisted(ledger, approval)
 
         names, unlisted = await self.store.read(context)
-        card = card_of(approval, names, self.clock.now(), redaction=self.redaction, unlisted_run=unlisted)
+        card = await draw(approval, names, self.clock.now(), redaction=self.redaction, unlisted_run=unlisted)
         return Drawn(approval, card)
 
     async def redraw(self, posted_id: str) -> None:

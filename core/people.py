@@ -115,6 +115,11 @@ class Directory:
         """Everybody who may answer this approval now."""
         return [p for p in self.asked(ledger, route_of(approval)) if Permission.ANSWER in p.permissions]
 
+    def names(self, ledger: Ledger, *approvals: Approval) -> dict[str, str]:
+        """What the people are called whom these approvals name, by id."""
+        ids = {name for row in approvals for name in (row.decided_by, row.on_behalf_of) if name}
+        return {person.id: person.name for person in map(ledger.person, ids) if person is not None}
+
     def issue_pairing(self, ledger: Ledger, person_id: str, issued_by: str, now: datetime) -> str | None:
         """A one-time code of 128 random bits that links an identity to a person; None for an unknown person."""
         if ledger.person(person_id) is None:

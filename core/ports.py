@@ -234,11 +234,16 @@ class Ledger(Protocol):
         ...
 
     def unconsumed(self, decided_before: datetime, limit: int) -> Sequence[Approval]:
-        """Final rows of runtime turn or draft that nobody has consumed, decided before the instant."""
+        """Final rows of runtime turn or draft that nobody has consumed, decided before the instant; the last first."""
+        ...
+
+    def unseen(self, created_before: datetime, limit: int) -> Sequence[Approval]:
+        """Pending rows that are undeliverable, created before the instant; the last first."""
         ...
 
     def overdue(self, now: datetime, limit: int) -> Sequence[Approval]:
-        """Rows `sending` and claimed before `now`; and external rows approved, unclaimed, past valid_until."""
+        """Rows `sending` and claimed before `now`, the last first; and external rows approved, unclaimed, past
+        valid_until."""
         ...
 
     def unsettled(self, limit: int) -> Sequence[Approval]:

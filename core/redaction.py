@@ -6,7 +6,7 @@ import hmac
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from core.visible import is_unseen
@@ -103,12 +103,15 @@ class Redaction:
         if isinstance(value, dict):
             named = value.get("name", value.get("key"))
             paired = isinstance(named, str) and is_secret_name(named, value.get("value"))
-            return {
-                self.text(key): self._whole(member)
-                if is_secret_name(key, member) or (paired and key == "value")
-                else self.value(member)
+            return self._object(
+                (
+                    key,
+                    self._whole(member)
+                    if is_secret_name(key, member) or (paired and key == "value")
+                    else self.value(member),
+                )
                 for key, member in value.items()
-            }
+            )
         return value
 
     def text(self, text: str) -> str:
@@ -131,12 +134,22 @@ class Redaction:
     def _whole(self, value: Any) -> Any:
         """Everything under a secret name: keys stay, every value in it is hidden whole."""
         if isinstance(value, dict):
-            return {self.text(key): self._whole(member) for key, member in value.items()}
+            return self._object((key, self._whole(member)) for key, member in value.items())
         if isinstance(value, list):
             return [self._whole(member) for member in value]
         if value is None or isinstance(value, bool) or value == "":
             return value
         return self.hide(value if isinstance(value, str) else json.dumps(value))
+
+    def _object(self, members: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        shown: dict[str, Any] = {}
+        for key, member in members:
+            name = self.text(key)
+            # Two secrets may have the same short hash: neither member may hide the other.
+            while name in shown:
+                name += "'"
+            shown[name] = member
+        return shown
 
     def _list(self, items: list[Any]) -> list[Any]:
         pairs = all(isinstance(item, list) and len(item) == 2 and isinstance(item[0], str) for item in items)

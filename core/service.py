@@ -7,15 +7,17 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from core.approvals import (
     Approval,
     AuditLine,
     Effect,
+    Kind,
     Outcome,
     Person,
     Posted,
@@ -27,6 +29,7 @@ from core.approvals import (
     Verdict,
 )
 from core.asks import LIFETIME_DEFAULT_S, LIFETIME_MAX_S, LIFETIME_MIN_S, Asked, presentation_text, run_text
+from core.beside import beside
 from core.buttons import Verb
 from core.canonical import digest_of
 from core.identifiers import new_id
@@ -105,7 +108,10 @@ class Approvals:
 
         Refusal `idempotency_conflict` when the key was used for another body.
         """
-        opened = await self.store.write(lambda ledger: self._open(ledger, asked, origin))
+        # A large call takes long to digest, which no press may wait for.
+        content = asked.ask.tool, asked.ask.operation, run_text(asked.ask), asked.arguments_text
+        digest = await beside(len(asked.arguments_text), partial(digest_of, *content))
+        opened = await self.store.write(lambda ledger: self._open(ledger, asked, origin, digest))
         if isinstance(opened, Opened) and opened.created:
             approval = opened.approval
             log.info(
@@ -123,7 +129,7 @@ class Approvals:
                 self._later(self.bell.start(approval))
         return opened
 
-    def _open(self, ledger: Ledger, asked: Asked, origin: Origin) -> Opened | Refusal:
+    def _open(self, ledger: Ledger, asked: Asked, origin: Origin, digest: str) -> Opened | Refusal:
         if (before := self._asked_before(ledger, origin)) is not None:
             if before.idempotency_hash != origin.idempotency_hash:
                 return Refusal("idempotency_conflict", say("idempotency_conflict"))
@@ -135,14 +141,13 @@ class Approvals:
         route = self.directory.route(ledger, ask.agent, effect, ask.tool)
         lifetime = min((s for s in (ask.timeout_s, route.timeout_s) if s is not None), default=LIFETIME_DEFAULT_S)
         expires_at = now + timedelta(seconds=max(LIFETIME_MIN_S, min(lifetime, LIFETIME_MAX_S)))
-        run = run_text(ask)
         approval = Approval(
             id=new_id(now), agent=ask.agent, tool=ask.tool, operation=ask.operation, effect=effect,
             runtime=asked.runtime, status=Status.PENDING, outcome=Outcome.NONE, revision=1, content_revision=1,
             arguments=asked.arguments_text, final_arguments=asked.arguments_text,
             presentation=presentation_text(ask), route=route_text(route),
-            digest=digest_of(ask.tool, ask.operation, run, asked.arguments_text), needed=route.needed,
-            created_at=now, expires_at=expires_at, run=run, reasoning=ask.reasoning, context=ask.context,
+            digest=digest, needed=route.needed,
+            created_at=now, expires_at=expires_at, run=run_text(ask), reasoning=ask.reasoning, context=ask.context,
             on_behalf_of=ask.on_behalf_of, call_id=ask.call_id, run_id=ask.run_id, lane=ask.lane,
             workflow_id=origin.workflow_id, first_run_id=origin.first_run_id, asked_by=origin.asked_by,
             idempotency_key=origin.idempotency_key, idempotency_hash=origin.idempotency_hash,
@@ -235,7 +240,8 @@ class Approvals:
         more: dict[str, Any] = {"identity": press.actor.id, "ms": round(seconds * 1000, 1)}
         if changed is not None and changed.decision_key == press.key:
             # A press that decides has one line, the decision's.
-            self._tell(changed, **more)
+            self._tell(changed, publish=False, **more)
+            await self.feed.publish(changed.id, changed.revision)
         else:
             if changed is not None:
                 self._tell(changed)
@@ -272,8 +278,10 @@ class Approvals:
                 # The process that committed this very press may have been killed before it could tell the workflow.
                 same = current.decision_key == press.key and current.consumed_at is None
                 return _Judged(reply, expired, unheard=current if same else None)
+            # What answers the prompt is the note of "Decline with a note"; any other text came instead of a press.
+            unasked = note is not None and posted.kind is not Kind.PROMPT
             decided = self._decide(
-                ledger, current, person, verdict, note=note, by_message=note is not None, key=press.key,
+                ledger, current, person, verdict, note=note, by_message=unasked, key=press.key,
                 via=press.actor.platform, identity=press.actor.id, shown_id=posted.shown_id, now=now,
             )  # fmt: skip
             if decided is not None:
@@ -316,6 +324,8 @@ class Approvals:
     ) -> Reply:  # fmt: skip
         mine = approval.decided_by == person.id and approval.decision_key is not None
         same = approval.status is (Status.APPROVED if verdict is Verdict.ALLOW else Status.DECLINED)
+        # Another note goes to nobody, so it is not told that it did.
+        same = same and (press.text is None or _storable(press.text).strip() == approval.note)
         redraw = posted.shown_revision != approval.revision or posted.message_id != press.message.id
         if mine and same:
             # The same person once more: the first answer again, so that a double press looks like one.
@@ -551,7 +561,8 @@ class Approvals:
                     return approval, None
                 if approval.outcome not in (Outcome.SENDING, Outcome.UNKNOWN):
                     return Refusal("already_recorded", say("already_recorded")), None
-                ended = self._end(ledger, approval, outcome, error, self.clock.now())
+                note = None if error is None else _storable(error)
+                ended = self._end(ledger, approval, outcome, note, self.clock.now())
                 if ended is not None:
                     return ended, ended
 
@@ -661,40 +672,58 @@ class Approvals:
     async def settle_overdue(self, limit: int = AT_ONCE) -> int:
         """Calls `sending` for 30 min beyond their own time limit become unknown; unclaimed external ones not_sent."""
 
-        def work(ledger: Ledger) -> list[Approval]:
-            now, ended = self.clock.now(), []
-            for approval in ledger.overdue(now, limit):
+        def work(ledger: Ledger, before: datetime) -> tuple[list[Approval], datetime | None]:
+            now, ended, earliest = self.clock.now(), [], None
+            for approval in ledger.overdue(before, limit):
                 if approval.outcome is Outcome.SENDING and approval.claimed_at is not None:
+                    earliest = approval.claimed_at
                     if approval.claimed_at + _time_limit(approval) + SENDING_GRACE <= now:
                         ended.append(self._end(ledger, approval, Outcome.UNKNOWN, say("outcome_overdue"), now))
                 elif approval.valid_until is not None and approval.valid_until <= now:
                     ended.append(self._end(ledger, approval, Outcome.NOT_SENT, say("claim_too_late"), now))
-            return [approval for approval in ended if approval is not None]
+            return [approval for approval in ended if approval is not None], earliest
 
-        ended = await self.store.write(work)
-        for approval in ended:
-            self._tell(approval, ring=False)
-        return len(ended)
+        settled = 0
+        before: datetime | None = self.clock.now()
+        while before is not None:
+            # Page after page: calls that may take long must not keep the others from being judged.
+            ended, before = await self.store.write(lambda ledger, before=before: work(ledger, before))  # type: ignore[misc]
+            for approval in ended:
+                self._tell(approval, ring=False)
+            settled += len(ended)
+        return settled
 
     async def ring_unconsumed(self, limit: int = AT_ONCE) -> int:
         """Ring again for every answer that nobody has consumed 5 s after it was given; how many."""
-        before = self.clock.now() - NUDGE_AFTER
-        rows = await self.store.read(lambda ledger: ledger.unconsumed(before, limit))
-        for approval in rows:
-            await self.bell.ring(approval)
-        return len(rows)
+        return await self._ring_all(
+            lambda ledger, before: ledger.unconsumed(before, limit),
+            lambda approval: approval.decided_at,
+            self.clock.now() - NUDGE_AFTER,
+        )
+
+    async def _ring_all(
+        self, page: Callable[[Ledger, datetime], Sequence[Approval]], at: Callable[[Approval], datetime | None],
+        before: datetime | None,
+    ) -> int:  # fmt: skip
+        """Ring page after page, newest first: what nobody can wake must not keep the rest asleep."""
+        rung = 0
+        while before is not None:
+            rows = await self.store.read(lambda ledger, before=before: page(ledger, before))  # type: ignore[misc]
+            for approval in rows:
+                await self.bell.ring(approval)
+            rung += len(rows)
+            before = at(rows[-1]) if rows else None
+        return rung
 
     def after_change_of_directory(self) -> None:
         """A link or an apply may have made somebody reachable: ring what nobody can see, off the caller's path."""
         self._later(self.ring_undeliverable())
 
-    async def ring_undeliverable(self, limit: int = 500) -> int:
+    async def ring_undeliverable(self, limit: int = AT_ONCE) -> int:
         """Wake what waits with no card to be seen, so that it is posted where people can be reached now; how many."""
-        rows = await self.store.read(lambda ledger: ledger.approvals(status=Status.PENDING, limit=limit))
-        unseen = [approval for approval in rows if approval.undeliverable]
-        for approval in unseen:
-            await self.bell.ring(approval)
-        return len(unseen)
+        return await self._ring_all(
+            lambda ledger, before: ledger.unseen(before, limit), lambda approval: approval.created_at, self.clock.now()
+        )
 
     async def start_missing(self, limit: int = AT_ONCE) -> int:
         """Start the workflow of every waiting row asked over HTTP that may have none; how many were looked at."""
@@ -755,11 +784,12 @@ class Approvals:
 
     # After a commit
 
-    def _tell(self, approval: Approval, *, ring: bool = True, **more: object) -> None:
+    def _tell(self, approval: Approval, *, ring: bool = True, publish: bool = True, **more: object) -> None:
         """Nudge and publish, off the caller's path; whatever is lost here, the sweep does again."""
         if ring and approval.claim_token is None:
             self._later(self.bell.ring(approval))
-        self._later(self.feed.publish(approval.id, approval.revision))
+        if publish:
+            self._later(self.feed.publish(approval.id, approval.revision))
         event = approval.outcome.value if approval.outcome is not Outcome.NONE else approval.status.value
         log.info(event, extra={"approval": approval.id, "by": approval.decided_by, "via": approval.decided_via,
                                "revision": approval.revision, **more})  # fmt: skip
@@ -799,5 +829,9 @@ def _remind_at(now: datetime, expires_at: datetime, before_s: int | None) -> dat
 def _time_limit(approval: Approval) -> timedelta:
     if approval.run is None:
         return timedelta(0)
-    run = json.loads(approval.run)
-    return timedelta(seconds=run["start_to_close_s"] + run["schedule_to_start_s"])
+    try:
+        run = json.loads(approval.run)
+        return timedelta(seconds=run["start_to_close_s"] + run["schedule_to_start_s"])
+    except (ValueError, TypeError, KeyError):
+        # Nobody can tell when it should have ended; one such row must not keep all others from being judged.
+        return timedelta(0)

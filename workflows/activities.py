@@ -8,6 +8,7 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from temporalio import activity
@@ -16,6 +17,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from core.approvals import Approval, Destination, Runtime, Status
 from core.asks import Invalid, read_ask
+from core.beside import beside
 from core.canonical import Unfit, fields_of
 from core.people import Refusal
 from core.ports import Slow, Unavailable
@@ -62,7 +64,7 @@ class Bookkeeping:
                 document = document_of(ask)
                 if (approval_id := reference_in(document)) is not None:
                     return await self._find(approval_id, workflow_id)
-                asked = read_ask(document, over="temporal")
+                asked = await beside(len(document), partial(read_ask, document, over="temporal"))
             except (Invalid, Unfit) as error:
                 field = error.field if isinstance(error, Invalid) else error.path
                 return Opening(fault=Fault(field=field, problem=error.problem))
@@ -89,8 +91,8 @@ class Bookkeeping:
         # Names are for the sentence of a settled row; on the way to the call nothing is read that it does not need.
         if approval.pending or claimed or approval.decided_by is None:
             return row_of(approval, {}, claimed=claimed)
-        people = await self.approvals.store.read(lambda ledger: ledger.people())
-        return row_of(approval, {person.id: person.name for person in people})
+        names = self.approvals.directory.names
+        return row_of(approval, await self.approvals.store.read(lambda ledger: names(ledger, approval)))
 
     async def _places(self, row: Row) -> tuple[Place, ...]:
         if not row.pending:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -15,7 +14,8 @@ with workflow.unsafe.imports_passed_through():
     import workflows.retries as retries
     import workflows.steps as steps
     from core.approvals import Outcome
-    from workflows.payloads import APPROVAL_WORKFLOW, WHOLE, Call, Fault, Place, Posting, Row
+    from workflows.notices import Notices
+    from workflows.payloads import APPROVAL_WORKFLOW, WHOLE, Call, Fault, Row
     from workflows.results import answer_of
 
 
@@ -36,8 +36,7 @@ class ApprovalWorkflow:
         self._reminded = False
         self._claimed = False
         self._called = False
-        self._beside: list[asyncio.Task[None]] = []
-        self._posting: set[Place] = set()
+        self._notices = Notices()
 
     @workflow.signal
     def nudge(self) -> None:
@@ -71,7 +70,7 @@ class ApprovalWorkflow:
             now, self._nudged = workflow.now(), False
             if remind_at is not None and remind_at <= now:
                 self._reminded = True
-                self._tell("remind", row.id)
+                self._notices.remind(row.id)
             # The database's clock judges. While it is behind the server's, ask again ever more slowly.
             pause = min(pause * 2, retries.LONGEST_PAUSE) if row.expires_at <= now else retries.SHORTEST_WAIT
             row = await steps.shielded(self._take(row.id))
@@ -93,37 +92,18 @@ class ApprovalWorkflow:
         self._id = row.id
         if not row.pending:
             return await self._take(row.id)
-        self._post(row.id, opening.places)
+        self._notices.post(row.id, opening.places)
         return row
 
     async def _take(self, approval_id: str) -> Row:
         row = await steps.take(approval_id)
         self._claimed = row.call is not None
-        self._post(approval_id, row.places)
+        self._notices.post(approval_id, row.places)
         return row
-
-    def _post(self, approval_id: str, places: Sequence[Place]) -> None:
-        """Post a card to each place, save where one is under way; a place that has its card is left as it is."""
-        for place in places:
-            if place not in self._posting:
-                self._posting.add(place)
-                task = self._tell("post", Posting(approval_id=approval_id, place=place))
-                task.add_done_callback(partial(self._posted, place))
-
-    def _posted(self, place: Place, _: asyncio.Task[None]) -> None:
-        self._posting.discard(place)
-
-    def _tell(self, activity: str, argument: object) -> asyncio.Task[None]:
-        """Run an activity of the bots beside the wait, until it is done or the call begins."""
-        task = asyncio.create_task(steps.tell(activity, argument))
-        self._beside.append(task)
-        task.add_done_callback(self._beside.remove)
-        return task
 
     async def _call(self, approval_id: str, call: Call, arguments: str) -> RawValue:
         """Run the caller's activity and record what came of it; nothing else wakes this workflow meanwhile."""
-        for task in self._beside:
-            task.cancel()
+        self._notices.stop()
         running = asyncio.create_task(steps.run_call(approval_id, call, arguments))
         self._called = True
         try:

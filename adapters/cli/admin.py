@@ -16,7 +16,7 @@ def apply(
     file: Annotated[Path, typer.Argument(help="The directory file, placet.yaml.")],
     json: AsJson = False,
 ) -> None:
-    """Put the directory that FILE declares in the place of the applied one; prints what changed."""
+    """Apply the directory file. It takes the place of the one that was applied before; prints what changed."""
     from adapters.cli.api import path_of
     from adapters.cli.rendering import print_json, print_text
 
@@ -32,7 +32,7 @@ def apply(
 
 
 def link(context: typer.Context, person: Annotated[str, typer.Argument(help="Who, as in the directory.")]) -> None:
-    """Print a one-time code by which a person links an account of a chat platform."""
+    """Print a code that links a chat account to a person. It works once, for 15 minutes."""
     from adapters.cli.api import path_of
 
     code = api_of(context).post(path_of("links"), {"person": person})["code"]
@@ -48,7 +48,7 @@ def token(
         str, typer.Argument(metavar="AGENT|PERSON", help="Where one name is both: agent:NAME or person:NAME.")
     ],
 ) -> None:
-    """Print a new bearer token of an agent or a person; it is shown only now."""
+    """Print a new bearer token of an agent or a person. It is shown only now."""
     from adapters.cli.api import path_of
 
     api = api_of(context)

@@ -45,7 +45,7 @@ def approvals(
     agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
     json: AsJson = False,
 ) -> None:
-    """List approvals, those that wait for an answer unless told otherwise."""
+    """List approvals. Those that wait for an answer, unless told otherwise."""
     from adapters.cli.rendering import print_approvals, print_json
 
     rows = listed(api_of(context), status, agent)
@@ -62,7 +62,7 @@ def approvals(
 
 
 def show(context: typer.Context, target: Target, json: AsJson = False) -> None:
-    """Show one approval: its card, where it stands, and what became of it."""
+    """Show one approval. Its card, where it stands, and what became of it."""
     from adapters.cli.rendering import print_card, print_json
 
     identifier, _ = split(target)

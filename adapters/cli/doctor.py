@@ -15,7 +15,7 @@ from core.ports import BadSetting, Finding
 
 
 def doctor(context: typer.Context, json: AsJson = False) -> None:
-    """Check every setting against the running services, and name the fix for what is wrong."""
+    """Check the settings, the services and the directory. Names the fix for what is wrong."""
     from adapters.settings import PLATFORMS, read_settings
 
     # Vendors log what they retry; here the findings are the log.

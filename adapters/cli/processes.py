@@ -31,7 +31,7 @@ def demo(
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Run Placet with a sandbox in the place of the chat platforms: no account, no token, no network."""
+    """Run Placet with a sandbox in the place of Telegram. It needs no account, no token and no network."""
     folder = data_dir or settings_of(context).data_dir / "demo"
     from adapters import demo as running
 

@@ -21,6 +21,7 @@ from adapters.http.views import ApprovalsView, ApprovalView, ClaimView, page, wi
 from adapters.http.watch import Watch
 from core.approvals import Approval, Outcome, Status, Verdict
 from core.asks import Ask, Asked, Invalid, read_ask
+from core.beside import beside
 from core.cards import text_of
 from core.people import Refusal
 from core.ports import Ledger
@@ -92,7 +93,7 @@ async def ask(
     asker(caller)
     body = await read_body(request, JSON, services.limits.ask)
     try:
-        asked = read_ask(body, over="http")
+        asked, idempotency_hash = await read_beside(body, idempotency_key is not None)
     except Invalid as error:
         raise invalid(error.field, error.problem) from None
     if caller.kind is Kind.AGENT and asked.ask.agent != caller.subject:
@@ -100,7 +101,7 @@ async def ask(
     await check_run(services, asked)
     origin = Origin(
         asked_by=caller.id, idempotency_key=idempotency_key,
-        idempotency_hash=hash_of_body(body) if idempotency_key else None,
+        idempotency_hash=idempotency_hash,
     )  # fmt: skip
     opened = await door(services).open(asked, origin)
     if isinstance(opened, Refusal):
@@ -109,6 +110,15 @@ async def ask(
         shown = await page(services, caller, opened.approval)
         return shown.one(201, {"Location": f"/v1/approvals/{opened.approval.id}"})
     return (await page(services, caller, await visible(services, caller, opened.approval.id))).one()
+
+
+async def read_beside(body: bytes, hashed: bool) -> tuple[Asked, str | None]:
+    """The ask, and the hash of its body if that is wanted; a large one is read beside the loop. Raises Invalid."""
+
+    def read() -> tuple[Asked, str | None]:
+        return read_ask(body, over="http"), hash_of_body(body) if hashed else None
+
+    return await beside(len(body), read)
 
 
 async def check_run(services: Services, asked: Asked) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from adapters.http.problems import Problem, invalid
 from core.asks import Name
 from core.canonical import Unfit, fields_of
+from core.fields import problem_text
 from core.service import NOTE_LIMIT
 
 JSON = ("application/json",)
@@ -152,8 +153,6 @@ def wrong_field(error: ValidationError, model: type[BaseModel]) -> Problem:
     field = ".".join(str(part) for part in first["loc"]) or WHOLE
     if first["type"] == "extra_forbidden":
         return invalid(field, f"unknown field; the fields are {', '.join(model.model_fields)}")
-    if first["type"] == "missing":
-        return invalid(field, "required and missing")
-    said: Any = first["msg"].removeprefix("Value error, ")
+    said = problem_text(first["type"], first["msg"])
     name, colon, problem = said.partition(": ")
     return invalid(name, problem) if field == WHOLE and colon else invalid(field, said)

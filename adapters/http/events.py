@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -75,12 +76,17 @@ async def events(
             watch.track(approval)
             if listener.know(approval) and (approval.pending or changed_since(approval, since)):
                 yield event(services, approval)
+        clock, every = asyncio.get_running_loop(), services.limits.keep_alive_s
+        ask_again = clock.time() + every
         while not listener.closed:
-            approval_now = await listener.take(services.limits.keep_alive_s)
+            approval_now = await listener.take(every)
+            # A busy stream is asked for its leave as often as a quiet one.
+            if approval_now is None or clock.time() >= ask_again:
+                if not await holds(services, caller, token):
+                    return
+                ask_again = clock.time() + every
             if approval_now is not None:
                 yield event(services, approval_now)
-            elif not await holds(services, caller, token):
-                return
             elif not listener.closed:
                 yield ": still here\n\n"
 

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from core.fields import problem_text
 from core.people import Refusal
 from core.ports import Unavailable
 
@@ -112,7 +113,7 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     field = str(first["loc"][-1]) if first["loc"] else "(the request)"
-    return invalid(field, first["msg"].removeprefix("Value error, ")).response()
+    return invalid(field, problem_text(first["type"], first["msg"])).response()
 
 
 async def on_http(request: Request, error: Exception) -> JSONResponse:

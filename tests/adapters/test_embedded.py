@@ -177,7 +177,7 @@ async def test_a_second_start_on_the_same_folder_is_refused_with_folder_and_proc
                 pass
         assert str(refused.value) == (
             f"the data folder {tmp_path} is in use by process {owner.process.pid}: "
-            "stop that one, or choose another folder with PLACET_DATA_DIR"
+            "stop that one, or choose another folder with PLACET_DATA_DIR (the demo: with --data-dir)"
         )
         async with Redis.from_url(owner.redis_url) as redis:
             assert await redis.ping()

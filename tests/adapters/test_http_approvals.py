@@ -16,7 +16,9 @@ import core.people
 import core.service
 from adapters.http import Limits
 from adapters.http.problems import CODES
+from core.approvals import Approval, Outcome
 from core.canonical import digest_of
+from core.service import Claim
 from tests.adapters.api import REFUND, Api, an_api, problem_of
 
 
@@ -118,6 +120,18 @@ async def test_allow_claim_and_outcome_of_an_external_call(api: Api) -> None:
         assert recorded.json()["error"] == "card expired"
     changed = await api.call("billing", "POST", f"{path}/outcome", json={**outcome, "outcome": "sent"})
     assert (changed.status_code, problem_of(changed)["code"]) == (409, "already_recorded")
+
+
+async def test_an_error_that_no_database_can_hold_is_recorded_all_the_same(tmp_path: Path, database_url: str) -> None:
+    """The message of a caller's activity comes as it is, and may hold what PostgreSQL has no text for."""
+    async with an_api(tmp_path, database=database_url) as api:
+        row = await api.ask()
+        await api.decide("dana", row)
+        claim = await api.approvals.claim(row["id"], 1)
+        assert isinstance(claim, Claim)
+        recorded = await api.approvals.record(row["id"], claim.token, Outcome.UNKNOWN, "Boom: a\x00b\ud800c")
+        assert isinstance(recorded, Approval)
+        assert (recorded.outcome, recorded.outcome_note) == (Outcome.UNKNOWN, "Boom: ab?c")
 
 
 async def test_a_claim_comes_too_late_an_hour_after_allow(api: Api) -> None:

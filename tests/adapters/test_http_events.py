@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from adapters.directory_file import read_directory
 from adapters.http import Limits, release
 from adapters.http import events as streams
 from tests.adapters.api import DIRECTORY, Api, an_api, problem_of, served
@@ -143,6 +144,31 @@ async def test_comments_keep_a_quiet_stream_open_while_the_token_holds(tmp_path:
         await api.call("admin", "PUT", "/v1/directory", content=left, headers=headers)
         await reading
         assert stream.ended
+
+
+async def test_a_busy_stream_ends_too_when_its_token_no_longer_holds(tmp_path: Path) -> None:
+    async with (
+        an_api(tmp_path, limits=Limits(poll_s=3600, keep_alive_s=0.2)) as api,
+        served(api) as url,
+        following(api, url, "dana") as stream,
+    ):
+        await api.ask()
+        assert (await stream.next())[0] == "approval"
+        without_dana = read_directory(DIRECTORY.replace("approver: [dana]", "approver: [ola]"))
+        await api.store.write(lambda ledger: ledger.replace_directory(without_dana))
+
+        async def keep_asking() -> None:
+            while True:
+                await api.ask()
+                await asyncio.sleep(0.05)
+
+        asking = asyncio.create_task(keep_asking())
+        try:
+            async with asyncio.timeout(10):
+                while not stream.ended:
+                    await stream.next()
+        finally:
+            asking.cancel()
 
 
 async def test_a_client_that_leaves_leaves_nothing_behind(api: Api) -> None:

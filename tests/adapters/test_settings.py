@@ -90,7 +90,7 @@ def test_secrets_do_not_print(monkeypatch: pytest.MonkeyPatch) -> None:
         ("URL", "http://user:planted@host", "must carry no user"),
         ("ADMIN_TOKEN", "planted", "at least 16"),
         ("TOKEN", "planted planted planted", "without spaces"),
-        ("PRESSES_PER_MINUTE", "planted", "valid integer"),
+        ("PRESSES_PER_MINUTE", "planted", "whole number"),
         ("REFUSALS_PER_MINUTE", "0", "greater than or equal to 1"),
         ("LOG_LEVEL", "planted", "'debug', 'info', 'warning' or 'error'"),
         ("LOG_FORMAT", "planted", "'auto', 'text' or 'json'"),

@@ -11,16 +11,18 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from structlog.processors import JSONRenderer
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, ScheduleOverlapPolicy, ScheduleUpdate, ScheduleUpdateInput, WorkflowFailureError
 from temporalio.converter import DataConverter, PayloadCodec
 
 from adapters.embedded import TemporalServer
+from adapters.logs import Lines
 from adapters.temporal import SWEEP_ID, Temporal, TemporalBell, load_codec, workflow_of
 from core.approvals import Runtime
 from core.ports import BadSetting, Unavailable
 from tests.builders import an_approval
-from tests.workflows.callers import Refunds
+from tests.workflows.callers import Leaver, Refunds
 from tests.workflows.world import Quiet, World, a_caller, a_run, a_world, an_ask, serving, until
 
 
@@ -86,6 +88,24 @@ async def test_a_result_under_a_key_that_placet_lacks_is_null(temporal_address: 
             answer = await asyncio.wait_for(handle.result(), 10)
     assert (answer["outcome"], answer["result"]) == ("sent", None)
     assert "binary/reversed" in answer["error"]
+
+
+async def test_what_the_sdks_core_says_is_a_log_line_without_its_fields(
+    temporal_address: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    refunds = Refunds(waits=True)
+    client = await Temporal(temporal_address).ready()
+    async with a_caller(client, [refunds.refund], [Leaver]) as queue:
+        await client.execute_workflow("Leaver", id=f"leaver-{uuid4()}", task_queue=queue)
+        await asyncio.wait_for(refunds.started.wait(), 10)
+        refunds.proceed.set()
+        await until(lambda: "temporalio.core" in [each.name for each in caplog.records])
+    said = next(each for each in caplog.records if each.name == "temporalio.core")
+    assert said.getMessage().startswith("Activity not found on completion")
+    assert "leaver-" not in said.getMessage()
+    line = json.loads(Lines([], JSONRenderer()).format(said))
+    assert sorted(line) == ["event", "level", "logger", "timestamp"]
+    assert capfd.readouterr().out == ""
 
 
 def test_a_codec_is_loaded_by_name() -> None:

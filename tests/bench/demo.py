@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -29,7 +30,7 @@ async def measure_demo(folder: Path) -> list[Figure]:
             await browser.close()
     against = f"median of {STARTS} starts, each with a new data folder"
     return [Figure("start of the demo to the first card on screen", median(took), "s", bar=BAR_S, bar_is="value",
-                   against=against)]  # fmt: skip
+                   against=against, cause=f"The machine's load was {os.getloadavg()[0]:.1f}.")]  # fmt: skip
 
 
 async def seconds_to_card(browser: Browser, folder: Path) -> float:

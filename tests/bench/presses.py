@@ -327,7 +327,7 @@ async def measure_crowd(door: Door, name: str, bar: float | None) -> list[Figure
                       cause=cause)]  # fmt: skip
     if door.bare_few is not door.bare:
         against = f"the same statements on {door.bare.name} over {CONNECTIONS} connections, {CROWD} waiting"
-        figures.append(Figure(f"the same beside {CONNECTIONS} connections", median(ours), "/s", floor=median(few),
+        figures.append(Figure(f"{named}, beside {CONNECTIONS} connections", median(ours), "/s", floor=median(few),
                               higher=True, against=against))  # fmt: skip
     return figures
 

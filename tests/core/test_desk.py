@@ -42,6 +42,15 @@ async def test_r1_a_double_press_of_decline_two_seconds_apart(here: Office) -> N
     assert here.edits(card) == 1
 
 
+async def test_a_note_after_the_decision_is_told_that_it_came_too_late(here: Office) -> None:
+    approval, card = await here.card()
+    await here.told(here.press(card, "Decline"))
+    await here.settled(card, "Declined by Dana Reyes")
+    answer = await here.answered(here.say("Use the other account", to=card))
+    assert answer.text.startswith("Already decided: declined by Dana Reyes")
+    assert (await here.row(approval)).note is None
+
+
 async def test_r3_an_unknown_token_resolves_nothing(here: Office) -> None:
     one, first = await here.card()
     two, second = await here.card()
@@ -151,7 +160,7 @@ async def test_t7_everything_about_an_approval_stays_in_its_topic(sqlite_url: st
         # Card, file, prompt, reminder, the note and its answer.
         assert len(of_bot) == 6
         row = await here.row(approval)
-        assert (row.status, row.note) == (Status.DECLINED, "Not today")
+        assert (row.status, row.note, row.by_message) == (Status.DECLINED, "Not today", False)
 
 
 async def test_t12_one_card_where_two_may_answer_and_the_route_names_one_chat(here: Office) -> None:
@@ -444,3 +453,79 @@ async def test_from_a_code_to_a_decision_in_private(here: Office, caplog: pytest
     await here.until(lambda: next((e for e in here.world.chat(PAT).messages if "linked already" in e.text), None))
     assert code
     assert not any(code in f"{record.__dict__}" for record in caplog.records if record.name.startswith("placet"))
+
+
+async def test_a_press_does_not_wait_while_a_hostile_call_is_drawn(here: Office) -> None:
+    approval = await here.ask(arguments={"text": "token=a " * 30_000})
+    drawing = asyncio.create_task(here.desk.draw(approval.id))
+    turns = 0
+    while not drawing.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    drawn = await drawing
+    assert drawn is not None
+    assert drawn.card.attachments
+    # Drawn on the loop, it lets it turn only around the reads of the database.
+    assert turns > 20
+
+
+async def test_a_person_who_acts_for_another_is_called_by_name(here: Office) -> None:
+    _, card = await here.card(on_behalf_of="ola")
+    assert "On behalf of (agent's words): Ola Berg" in card.text
+    here.press(card, "Decline")
+    await here.settled(card, "Declined by Dana Reyes")
+
+
+# More rows than are looked at at once
+
+
+async def test_what_nobody_can_wake_keeps_no_other_answer_asleep(here: Office) -> None:
+    rows = [await here.ask() for _ in range(5)]
+    for approval in rows:
+        await here.approvals.decide(
+            approval.id, "dana", Verdict.DECLINE, content_revision=None, note=None, key=approval.id, via="cli"
+        )
+    await here.approvals.close()
+    here.clock.ahead += timedelta(seconds=6)
+    here.bell.ids.clear()
+    assert await here.approvals.ring_unconsumed(limit=2) == 5
+    assert sorted(here.bell.ids) == sorted(row.id for row in rows)
+
+
+async def test_every_card_that_nobody_could_see_is_posted_after_a_link(here: Office) -> None:
+    rows = [await here.ask() for _ in range(5)]
+    for approval in rows[:3]:
+        await here.approvals.mark_undeliverable(approval.id, "nobody can be reached")
+    here.bell.ids.clear()
+    assert await here.approvals.ring_undeliverable(limit=2) == 3
+    assert sorted(here.bell.ids) == sorted(row.id for row in rows[:3])
+
+
+async def test_long_calls_keep_no_short_one_from_being_judged_overdue(here: Office) -> None:
+    hours = {"activity": "crawl", "task_queue": "crawlers", "start_to_close_s": 86_400}
+    minutes = hours | {"start_to_close_s": 60, "schedule_to_start_s": 60}
+    rows = [await here.ask(run=run) for run in (minutes, hours, hours, hours, minutes)]
+    for approval in rows:
+        await here.approvals.decide(
+            approval.id, "dana", Verdict.ALLOW, content_revision=1, note=None, key=approval.id, via="cli"
+        )
+        await here.approvals.take(approval.id, "a run")
+    here.clock.ahead += timedelta(minutes=33)
+    assert await here.approvals.settle_overdue(limit=2) == 2
+    outcomes = [(await here.row(approval)).outcome for approval in rows]
+    assert outcomes == [Outcome.UNKNOWN, Outcome.SENDING, Outcome.SENDING, Outcome.SENDING, Outcome.UNKNOWN]
+
+
+async def test_a_row_that_cannot_be_read_keeps_no_other_from_being_judged_overdue(here: Office) -> None:
+    run = {"activity": "crawl", "task_queue": "crawlers"}
+    broken, sound = [await here.ask(run=run) for _ in range(2)]
+    for approval in (broken, sound):
+        await here.approvals.decide(
+            approval.id, "dana", Verdict.ALLOW, content_revision=1, note=None, key=approval.id, via="cli"
+        )
+        await here.approvals.take(approval.id, "a run")
+    row = await here.row(broken)
+    await here.store.write(lambda ledger: ledger.change(row, run="{"))
+    here.clock.ahead += timedelta(minutes=51)
+    assert await here.approvals.settle_overdue() == 2
+    assert {(await here.row(approval)).outcome for approval in (broken, sound)} == {Outcome.UNKNOWN}

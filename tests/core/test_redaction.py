@@ -334,3 +334,10 @@ def test_visible_json_is_the_same_json(value: object) -> None:
     shown = visible_json(document)
     assert json.loads(shown) == value
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\u2060\ufeff\u00ad\x00\U000e0000-\U000e007f]", shown)
+
+
+def test_two_keys_whose_secrets_have_the_same_short_hash_are_both_shown() -> None:
+    """With 24 bits of hash some of so many are the same; behind none of them may an argument vanish."""
+    keys = [f"token={number:x}" for number in range(14_000)]
+    assert len(REDACTION.value(dict.fromkeys(keys, True))) == 14_000
+    assert len(REDACTION.value({"secret": dict.fromkeys(keys, True)})["secret"]) == 14_000

@@ -282,11 +282,14 @@ def test_the_metrics_are_the_codes_own() -> None:
 
 def test_the_events_of_the_log_are_the_codes_own() -> None:
     source = "".join(path.read_text() for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-    bounded = {f"{what} failed" for what in ("nudge", "start")}
+    bounded = {f"{what} {how}" for what in ("nudge", "start") for how in ("failed", "found no workflow")}
     events_named = {name for row in rows(OPERATING, "Logs") for name in names_in(row[0])}
     assert len(events_named) > 30
     for name in events_named - {*Status, *Outcome, *bounded}:
         assert f'"{name}"' in source, name
+    sandbox = "".join(path.read_text() for path in (ROOT / "adapters/sandbox").rglob("*.py"))
+    logged = r'\blog\.(?:info|warning|error|exception)\(\s*"([^"]+)"'
+    assert {*re.findall(logged, source)} - {*re.findall(logged, sandbox)} <= events_named
 
 
 def test_the_lease_of_a_bot_lasts_as_long_as_is_told() -> None:

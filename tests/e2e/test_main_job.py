@@ -68,7 +68,9 @@ async def test_a_note_after_the_prompt_declines(whole: Stack) -> None:
     assert (await whole.row()).status is Status.PENDING
     whole.seen.world.say(DANA, GROUP, "Use the other account", reply_to=prompt.id)
     answer = await asked.result()
-    assert (answer["status"], answer["note"]) == ("declined", "Use the other account")
+    assert (answer["status"], answer["note"], answer["by_message"]) == ("declined", "Use the other account", False)
+    assert answer["text"] == "Declined by Dana Reyes. Nothing was run. Note: Use the other account"
+    await whole.seen.settled(card, "Note: Use the other account")
 
 
 async def test_an_affirmative_reply_decides_nothing(whole: Stack) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from temporalio import activity, workflow
@@ -31,6 +32,16 @@ class Agent:
             for number, ask in enumerate(asks)
         ]
         return list(await asyncio.gather(*children))
+
+
+@workflow.defn
+class Leaver:
+    """Starts a refund and ends without waiting for it."""
+
+    @workflow.run
+    async def run(self) -> None:
+        workflow.start_activity("refund", {}, start_to_close_timeout=timedelta(seconds=30))
+        await workflow.sleep(1)
 
 
 @dataclass

@@ -135,9 +135,7 @@ NAMED = 'Activity function refund for workflow ask-1 is not registered on this w
         (None, "anything", Outcome.UNKNOWN),
     ],
 )  # fmt: skip
-def test_only_the_sdks_own_complete_word_means_not_registered(
-    kind: str | None, message: str, outcome: Outcome
-) -> None:
+def test_only_the_sdks_own_complete_word_means_not_registered(kind: str | None, message: str, outcome: Outcome) -> None:
     assert outcome_of(failed(ApplicationError(message, type=kind)), CALL)[0] is outcome
 
 
