@@ -368,15 +368,17 @@ class Discord:
 
         def change(online: bool) -> None:
             nonlocal lost_at
-            log.info("gateway connected" if online else "gateway lost", extra={"account": account})
             self._well = (0.0, ())
             if online:
+                log.info("gateway connected", extra={"account": account})
                 self._online.add(account)
                 lost_at = None
                 backoff.reset()
             else:
+                if lost_at is None:
+                    log.info("gateway lost", extra={"account": account})
+                    lost_at = clock()
                 self._online.discard(account)
-                lost_at = lost_at or clock()
 
         listener = _Listener(self._settings.discord_base_url, hear, change)
         connecting: asyncio.Task[None] | None = None
@@ -387,7 +389,6 @@ class Discord:
             while not connecting.done():
                 await asyncio.wait({connecting}, timeout=LEASE_ASKED_S * self._pace or 0.05)
                 if not await _still_held(lease, True):
-                    log.info("lease lost", extra={"account": account})
                     return
                 if lost_at is not None and clock() - lost_at > OFFLINE_S:
                     raise TimeoutError("offline for too long; begin anew")
@@ -430,7 +431,7 @@ class Discord:
             except Exception as error:
                 failed = "went_wrong"
                 at = traceback.extract_tb(error.__traceback__)[-1]
-                log.error("event failed", extra={"account": account, "event": event.get("id"),
+                log.error("update failed", extra={"account": account, "update": event.get("id"),
                                                  "error": type(error).__name__, "at": f"{at.name}:{at.lineno}",
                                                  "tries": tries})  # fmt: skip
                 await self._pause(0.1 * 2**tries)
