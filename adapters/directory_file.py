@@ -24,6 +24,7 @@ CHAT = re.compile(r"-?[1-9][0-9]{0,18}")
 BOT = re.compile(r"[A-Za-z0-9_]{1,64}")
 SLACK_TEAM = re.compile(r"[TE][A-Z0-9]{1,31}")
 SLACK_CHANNEL = re.compile(r"[CGDUW][A-Z0-9]{1,31}")
+DISCORD_BOT = re.compile(r"[\w.]{2,32}")
 SLACK_PERSON = re.compile(r"[A-Z0-9]{2,32}/[A-Z0-9]{2,32}")
 DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -204,13 +205,13 @@ class _File(Reading):
         for item in self.items(node, "at", least=1):
             place, line = self.text(item, "a place"), line_of(item)
             platform = place.partition(":")[0].partition("@")[0]
-            if platform == "discord":
-                refuse(line, "places on Discord are not built yet; use telegram, slack or dm")
-            if platform == "slack":
-                if not _on_slack(place):
-                    form = "slack:[<team>/]<channel>, both by their ids, such as slack:T01/C0123"
-                    refuse(line, f"{shown(place)} is no place: write {form}")
-            elif place != "dm" and not _on_telegram(place):
+            if platform == "slack" and not _on_slack(place):
+                form = "slack:[<team>/]<channel>, both by their ids, such as slack:T01/C0123"
+                refuse(line, f"{shown(place)} is no place: write {form}")
+            if platform == "discord" and not _on_discord(place):
+                form = "discord[@bot]:<channel>[/<thread>], both as their numbers, such as discord:123456/789"
+                refuse(line, f"{shown(place)} is no place: write {form}")
+            if platform not in ("slack", "discord") and place != "dm" and not _on_telegram(place):
                 form = "dm or telegram[@bot]:<chat>[/<topic>], the chat as its number, such as telegram:-1001234/31"
                 refuse(line, f"{shown(place)} is no place: write {form}")
             if place in places:
@@ -248,6 +249,16 @@ def _on_slack(place: str) -> bool:
         and SLACK_CHANNEL.fullmatch(found.chat) is not None
         and (not found.account or SLACK_TEAM.fullmatch(found.account) is not None)
         and not found.thread
+    )
+
+
+def _on_discord(place: str) -> bool:
+    found = place_of(place)
+    return (
+        found is not None
+        and WHOLE.fullmatch(found.chat) is not None
+        and (not found.account or DISCORD_BOT.fullmatch(found.account) is not None)
+        and (not found.thread or WHOLE.fullmatch(found.thread) is not None)
     )
 
 

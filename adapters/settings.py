@@ -21,7 +21,7 @@ from core.ports import BadSetting
 PREFIX = "PLACET_"
 FILE = Path("placet.toml")
 ADMIN_TOKEN_FILE = "admin-token"  # noqa: S105
-PLATFORMS = frozenset({"telegram", "slack"})
+PLATFORMS = frozenset({"telegram", "slack", "discord"})
 # What Kubernetes puts into every container beside a Service that is called placet.
 _SERVICE_LINK = re.compile(r"^.*_SERVICE_(HOST|PORT(_.*)?)$|^.*PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?$")
 

@@ -18,4 +18,6 @@ def _builder(name: str) -> Callable[[Hooks], Surface | None]:
 
 # Each builds its surface from its own settings when it is called: None without a token, BadSetting when they are wrong.
 # No platform's library is loaded before that.
-PLATFORMS: dict[str, Callable[[Hooks], Surface | None]] = {name: _builder(name) for name in ("telegram", "slack")}
+PLATFORMS: dict[str, Callable[[Hooks], Surface | None]] = {
+    name: _builder(name) for name in ("telegram", "slack", "discord")
+}

@@ -40,17 +40,15 @@ _HEADERS = {
 
 
 class Platform(Protocol):
-    """One column of the page, shown while it is `present`.
+    """One column of the page. Acts take the page's JSON body and raise ValueError or KeyError for a bad one.
 
-    Acts take the page's JSON body and raise ValueError or KeyError for a bad one; a platform with forms has a fourth,
-    `submit`.
+    A platform with forms has the act `submit` too. What a press opens is the `form` of its answer: `opened` (what
+    to submit), `title`, `words`, `fields`, and the labels `submit` and `close`. A button's `confirm` is such a form,
+    shown before the press.
     """
 
     name: str
     title: str
-
-    @property
-    def present(self) -> bool: ...
 
     def people(self) -> list[dict[str, Any]]: ...
 
@@ -122,7 +120,8 @@ class Page:
     def _frame(self, sent: dict[tuple[str, str], int]) -> dict[str, Any]:
         platforms = []
         for platform in self._platforms.values():
-            if not platform.present:
+            # A platform without people is not in play; the first one says so where all are empty.
+            if not platform.people() and platform is not next(iter(self._platforms.values())):
                 continue
             chats = []
             for key, version in platform.versions():

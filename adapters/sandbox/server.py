@@ -16,6 +16,12 @@ from starlette.middleware import Middleware
 
 from adapters.sandbox.agent import AgentFeed, Kind
 from adapters.sandbox.change import Change
+from adapters.sandbox.discord import World as DiscordWorld
+from adapters.sandbox.discord.api import RestApi
+from adapters.sandbox.discord.server import API as DISCORD_API
+from adapters.sandbox.discord.server import GATEWAY as DISCORD_GATEWAY
+from adapters.sandbox.discord.server import routes as discord_routes
+from adapters.sandbox.discord.view import DiscordView
 from adapters.sandbox.page import Guard, Page
 from adapters.sandbox.shelf import Shelf
 from adapters.sandbox.slack import World as SlackWorld
@@ -58,8 +64,10 @@ class Sandbox:
         self.slack = SlackWorld(self._shelf, change, rate_scale=self._rate_scale)
         web_api = WebApi(self.slack)
         sockets = Sockets(self.slack, web_api)
+        self.discord = DiscordWorld(self._shelf, change, rate_scale=self._rate_scale)
         self._agent = AgentFeed(self._shelf, change)
-        self._page = Page([TelegramView(self.telegram), SlackView(self.slack)], self._agent, change)
+        columns = TelegramView(self.telegram), SlackView(self.slack), DiscordView(self.discord)
+        self._page = Page(columns, self._agent, change)
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -71,9 +79,11 @@ class Sandbox:
         self.port: int = listener.getsockname()[1]
         self.slack.url = self.url
         routes = [
-            *telegram_routes(self.telegram, self._api), *slack_routes(self.slack, web_api, sockets),
+            *telegram_routes(self.telegram, self._api),
+            *slack_routes(self.slack, web_api, sockets),
+            *discord_routes(self.discord, RestApi(self.discord)),
             *self._page.routes(),
-        ]  # fmt: skip
+        ]
         app = Starlette(routes=routes, middleware=[Middleware(Guard)])
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2, ws="websockets-sansio"
@@ -118,6 +128,16 @@ class Sandbox:
     def slack_base_url(self) -> str:
         """For the Slack SDK's `base_url`."""
         return f"{self.url}/api/"
+
+    @property
+    def discord_base_url(self) -> str:
+        """For PLACET_DISCORD_BASE_URL."""
+        return f"{self.url}{DISCORD_API}"
+
+    @property
+    def discord_gateway_url(self) -> str:
+        """For PLACET_DISCORD_GATEWAY_URL."""
+        return f"ws://127.0.0.1:{self.port}{DISCORD_GATEWAY}"
 
     def add_bot(self, token: str, username: str, *, name: str = "", privacy: bool = True) -> Bot:
         return self.telegram.add_bot(token, username, name=name, privacy=privacy)

@@ -378,11 +378,12 @@ async def test_apply_prints_what_changed_and_then_nothing(server: Served, tmp_pa
 
 async def test_apply_refuses_with_the_file_and_the_line(server: Served, tmp_path: Path) -> None:
     file = tmp_path / "placet.yaml"
-    file.write_text(DIRECTORY.replace("    at: [dm]", "    at: [discord:123]"))
+    file.write_text(DIRECTORY.replace("    at: [dm]", "    at: [discord:billing]"))
     ended = await server.run("admin", "apply", "placet.yaml")
     assert ended.code == 1
-    line = file.read_text().splitlines().index("    at: [discord:123]") + 1
-    assert ended.line == f"placet.yaml:{line}: places on Discord are not built yet; use telegram, slack or dm"
+    line = file.read_text().splitlines().index("    at: [discord:billing]") + 1
+    form = "discord[@bot]:<channel>[/<thread>], both as their numbers, such as discord:123456/789"
+    assert ended.line == f"placet.yaml:{line}: 'discord:billing' is no place: write {form}"
     assert (await server.run("dana", "apply", "placet.yaml")).code == 1
     assert "cannot be read" in (await server.run("admin", "apply", "nothing.yaml")).line
 

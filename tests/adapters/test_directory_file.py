@@ -112,8 +112,10 @@ def test_durations(written: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["dm", "telegram:1001", "telegram:-1001234", "telegram:-1001234/31", "telegram@placet_bot:-1001234/31"]
-)
+    "place",
+    ["dm", "telegram:1001", "telegram:-1001234", "telegram:-1001234/31", "telegram@placet_bot:-1001234/31",
+     "discord:600", "discord:600/601", "discord@placet:600", "discord@8000000001:600"],
+)  # fmt: skip
 def test_places(place: str) -> None:
     assert read_directory(changed("telegram:-1001234/31, dm", place))["routes"][0]["at"] == [place]
 
@@ -179,6 +181,11 @@ def test_places(place: str) -> None:
         ("telegram:-1001234/31", "telegram:@placet", 20, "the chat as its number"),
         ("telegram:-1001234/31", "telegram:-1001234/general", 20, "is no place"),
         ("telegram:-1001234/31", "telegram:-1001234/0", 20, "is no place"),
+        ("telegram:-1001234/31", "discord:-600", 20, "write discord[@bot]:<channel>[/<thread>]"),
+        ("telegram:-1001234/31", "discord:billing", 20, "'discord:billing' is no place"),
+        ("telegram:-1001234/31", "discord:600/refunds", 20, "both as their numbers"),
+        ("telegram:-1001234/31", "discord@a b:600", 20, "is no place"),
+        ("telegram:-1001234/31", "discord", 20, "is no place"),
         ("task_queue: billing", "task_queue: placet-bots", 16, "the task queue placet-bots is Placet's own"),
         # Quorums that cannot be met
         ("  approver: [dana, ola, kim]\n", "  watcher: [dana]\n", 19,
@@ -188,7 +195,6 @@ def test_places(place: str) -> None:
         ("telegram:-1001234/31", "slack:T01/C0123/9", 20, "is no place: write slack:[<team>/]<channel>"),
         ("telegram:-1001234/31", "slack@T01:C0123/9", 20, "is no place: write slack:[<team>/]<channel>"),
         ("telegram:-1001234/31", "slack:billing", 20, "'slack:billing' is no place: write slack:[<team>/]<channel>"),
-        ("telegram:-1001234/31", "discord:123", 20, "places on Discord are not built yet"),
         ("timeout: 24h", "needed: 2", 21, "needed above 1 is not built yet"),
         ("timeout: 24h", "four_eyes: true", 21, "four_eyes is not built yet"),
         ("timeout: 24h", "escalate: {after: 8h, ask: [role:admin], at: [dm]}", 21, "escalate is not built yet"),

@@ -382,3 +382,38 @@ async def test_the_stream_says_everything_first_then_what_changed(sandbox: Sandb
             data = await anext(lines)
         assert "only this chat" in data
         assert '"Billing"' not in data
+
+
+async def test_discord_stands_beside_it_with_its_form_and_words_for_one(page: Page, sandbox: Sandbox) -> None:
+    world = sandbox.discord
+    bot = world.add_bot(8000000001, "placet", name="Placet")
+    dana, ola = world.add_person(4201, "Dana Reyes"), world.add_person(4202, "Ola Berg")
+    world.add_channel(600, world.add_guild(500, "Acme", [dana, ola]), "billing")
+    headers = {"authorization": f"Bot {bot.token}"}
+    async with httpx.AsyncClient(base_url=sandbox.discord_base_url, headers=headers, trust_env=False) as rest:
+        button = {"type": 2, "style": 4, "label": "Decline with a note", "custom_id": "n.t.1"}
+        card = {"embeds": [{"description": "**billing** wants \\*this\\*"}],
+                "components": [{"type": 1, "components": [button]}]}  # fmt: skip
+        sent = (await rest.post("/channels/600/messages", json=card)).json()["id"]
+        await page.get_by_test_id("chat-600").click()
+        await expect(page.get_by_test_id(f"text-{sent}")).to_have_text("billing wants *this*")
+        await page.get_by_test_id(f"button-{sent}-0-0").click()
+        press = await world.until(lambda: list(world.interactions.values())[-1])
+        field = {"type": 4, "custom_id": "note", "style": 2, "label": "Note"}
+        modal = {"custom_id": "n", "title": "Why?", "components": [{"type": 1, "components": [field]}]}
+        await rest.post(f"/interactions/{press.id}/{press.token}/callback", json={"type": 9, "data": modal})
+        await expect(page.get_by_test_id("form")).to_contain_text("Why?")
+        await page.get_by_test_id("form-note").fill("Wrong customer")
+        await page.get_by_test_id("form-submit").click()
+        sent_form = await world.until(lambda: list(world.interactions.values())[1:][-1])
+        assert sent_form.data["components"][0]["components"][0]["value"] == "Wrong customer"
+        word = {"type": 4, "data": {"content": "Declined.", "flags": 64}}
+        await rest.post(f"/interactions/{sent_form.id}/{sent_form.token}/callback", json=word)
+    column = page.get_by_test_id("messages-discord")
+    await expect(column).to_contain_text("Declined.")
+    await expect(page.get_by_test_id(f"only-{sent_form.reply}")).to_have_text("Only you see this")
+    await page.get_by_test_id("acting-as").select_option("Ola Berg")
+    await expect(column).not_to_contain_text("Declined.")
+    await page.get_by_test_id("chat-4202:8000000001").click()
+    await page.get_by_test_id("start-4202:8000000001").click()
+    await expect(page.get_by_test_id(f"chat-{world.private_of(ola).id}")).to_be_visible()

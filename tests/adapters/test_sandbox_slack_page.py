@@ -55,16 +55,16 @@ async def test_money_is_confirmed_and_only_the_presser_is_told(page: Page, setti
     message = await setting.surface.post(HERE, PLAIN, token=new_token())
     allow = page.get_by_test_id(f"button-{message.id}-0-0")
     await allow.click()
-    await expect(page.get_by_test_id("modal")).to_contain_text("Allow this refund of 49.00 GBP?")
-    await page.get_by_test_id("modal-no").click()
+    await expect(page.get_by_test_id("form")).to_contain_text("Allow this refund of 49.00 GBP?")
+    await page.get_by_test_id("form-close").click()
     await allow.click()
-    await page.get_by_test_id("modal-yes").click()
-    await expect(page.get_by_test_id("messages-slack")).to_contain_text("only you see this")
+    await page.get_by_test_id("form-submit").click()
+    await expect(page.get_by_test_id("messages-slack")).to_contain_text("Only you see this")
     assert [press.verb for press in door.presses] == ["a"]
     await page.get_by_test_id("acting-as").select_option("Ola Berg")
     await page.get_by_test_id(f"chat-{CHANNEL}").click()
     await expect(page.get_by_test_id("messages-slack")).to_contain_text(PLAIN.title)
-    await expect(page.get_by_test_id("messages-slack")).not_to_contain_text("only you see this")
+    await expect(page.get_by_test_id("messages-slack")).not_to_contain_text("Only you see this")
 
 
 async def test_a_note_is_written_in_a_form_and_a_reply_stands_in_the_thread(
@@ -73,8 +73,8 @@ async def test_a_note_is_written_in_a_form_and_a_reply_stands_in_the_thread(
     message = await setting.surface.post(HERE, PLAIN, token=new_token())
     await setting.surface.post(HERE, PLAIN, token=new_token())
     await page.get_by_test_id(f"button-{message.id}-0-2").click()
-    await page.get_by_test_id("modal-field").fill("Wrong customer")
-    await page.get_by_test_id("modal-yes").click()
+    await page.get_by_test_id("form-note").fill("Wrong customer")
+    await page.get_by_test_id("form-submit").click()
     assert (await door.pressed())[0].text == "Wrong customer"
     await page.get_by_test_id(f"reply-{message.id}").click()
     await page.get_by_test_id("composer-slack").fill("not this month")

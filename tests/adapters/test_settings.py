@@ -154,7 +154,7 @@ def test_names_of_platforms_and_of_kubernetes_pass(monkeypatch: pytest.MonkeyPat
     assert read_settings().http_port == 8420
     monkeypatch.setenv("PLACET_MATRIX_TOKEN", "x")
     assert "PLACET_MATRIX_TOKEN: there is no such setting" in refusal_of()
-    assert read_settings({"matrix", "telegram", "slack"})
+    assert read_settings({"matrix", "telegram", "slack", "discord"})
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,6 @@ class SlackView:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    @property
-    def present(self) -> bool:
-        """Whether the column is shown: once there is a workspace."""
-        return bool(self._world.teams)
-
     def people(self) -> list[Json]:
         return [{"id": person.id, "name": person.name} for person in self._world.people.values()]
 
@@ -65,7 +60,7 @@ class SlackView:
         return None if file is None else (file.name, self._world.content(file))
 
     async def press(self, body: Json) -> Json:
-        """Press the button at (row, column) and wait for what comes of it: words, a modal, or the acknowledgement."""
+        """Press the button at (row, column) and wait for what comes of it: words, a form, or the acknowledgement."""
         channel = self._world.channels[str(body["chat"])]
         message = channel.message(str(body["message"]))
         button = message.buttons[int(body["column"])]
@@ -73,11 +68,13 @@ class SlackView:
         return await self._answer(press)
 
     async def submit(self, body: Json) -> Json:
-        """Submit a modal."""
-        view = self._world.views[str(body["view"])]
+        """Submit the modal `opened`, with the text of its one field in `values`, by the field's name."""
+        view, values = self._world.views[str(body["opened"])], body["values"]
         if view.person != str(body["person"]):
-            raise ValueError("view: it is somebody else's")
-        return await self._answer(self._world.submit(view, str(body["text"])))
+            raise ValueError("opened: it is somebody else's")
+        if not isinstance(values, dict):
+            raise ValueError("values: the text of each input, by its name")
+        return await self._answer(self._world.submit(view, str(values[self._input(view.view)["element"]["action_id"]])))
 
     async def say(self, body: Json) -> Json:
         person, key, text = str(body["person"]), str(body["chat"]), str(body["text"])
@@ -107,17 +104,34 @@ class SlackView:
         shown: Json = {"answered": True, "text": "", "alert": False}
         if press.view is not None:
             view = self._world.views[press.view]
-            shown["modal"] = {"id": view.id, **self._modal(view.view)}
+            shown["form"] = {"opened": view.id, **self._form(view.view)}
         return shown
 
     @staticmethod
-    def _modal(view: Json) -> Json:
-        """A modal's title, words, one field, and the labels of its buttons."""
-        field = next(block for block in view["blocks"] if block["type"] == "input")
-        words = [block["text"]["text"] for block in view["blocks"] if block["type"] == "section"]
-        return {"title": view["title"]["text"], "words": words, "label": field["label"]["text"],
-                "most": field["element"].get("max_length", 3000), "submit": view["submit"]["text"],
-                "close": view.get("close", {"text": "Cancel"})["text"]}  # fmt: skip
+    def _input(view: Json) -> Json:
+        found: Json = next(block for block in view["blocks"] if block["type"] == "input")
+        return found
+
+    def _form(self, view: Json) -> Json:
+        """A modal as the page's form: title, words, its one field, and the labels of its buttons."""
+        block = self._input(view)
+        element = block["element"]
+        field = {
+            "name": element["action_id"],
+            "label": block["label"]["text"],
+            "long": element.get("multiline", False),
+            "placeholder": element.get("placeholder", {"text": ""})["text"],
+            "value": element.get("initial_value", ""),
+            "most": element.get("max_length", 3000),
+            "required": not block.get("optional", False),
+        }
+        return {
+            "title": view["title"]["text"],
+            "words": [block["text"]["text"] for block in view["blocks"] if block["type"] == "section"],
+            "fields": [field],
+            "submit": view["submit"]["text"],
+            "close": view.get("close", {"text": "Cancel"})["text"],
+        }
 
     def _pairs(self) -> Iterator[tuple[Person, Team]]:
         for person in self._world.people.values():
@@ -152,6 +166,8 @@ class SlackView:
 
     @staticmethod
     def _button(button: Json) -> Json:
-        confirm = button.get("confirm")
-        asked = {name: confirm[name]["text"] for name in ("title", "text", "confirm", "deny")} if confirm else None
-        return {"text": button["text"]["text"], "style": button.get("style"), "url": None, "confirm": asked}
+        shown: Json = {"text": button["text"]["text"], "style": button.get("style"), "url": None}
+        if asked := button.get("confirm"):
+            title, text, yes, no = (asked[name]["text"] for name in ("title", "text", "confirm", "deny"))
+            shown["confirm"] = {"title": title, "words": [text], "fields": [], "submit": yes, "close": no}
+        return shown

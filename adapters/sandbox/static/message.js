@@ -24,7 +24,7 @@ export function bubble(message, mine, named, on) {
     el(
       "p",
       { class: "meta" },
-      message.only ? el("span", { class: "only" }, "only you see this ") : null,
+      message.only ? el("span", { class: "only", "data-testid": `only-${message.id}` }, "Only you see this ") : null,
       message.edited ? el("span", {}, "edited ") : null,
       el("time", { datetime: new Date(message.at * 1000).toISOString() }, clock(message.at)),
     ),

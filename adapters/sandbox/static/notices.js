@@ -1,4 +1,4 @@
-// Toasts, alerts and the window that shows a document.
+// Toasts, alerts, forms and the window that shows a document.
 
 import { el } from "./dom.js";
 
@@ -19,36 +19,33 @@ export function alertBox(title, text) {
   if (!dialog.open) dialog.showModal();
 }
 
-// Asks for a yes; resolves to whether it was given. `asked` has title, text, confirm and deny.
-export function confirmBox(asked) {
-  return ask(asked.title, [el("p", {}, asked.text)], asked.confirm, asked.deny, () => true).then((answer) => answer === true);
-}
-
-// A form with one field; resolves to its text, or null when it was closed.
-export function formBox(modal) {
-  const field = el("textarea", { rows: "4", required: true, maxlength: modal.most, "aria-label": modal.label, "data-testid": "modal-field", autofocus: true });
-  const body = [...modal.words.map((words) => el("p", {}, words)), el("label", {}, el("span", {}, modal.label), field)];
-  return ask(modal.title, body, modal.submit, modal.close, () => field.value);
-}
-
-function ask(title, body, yes, no, answer) {
+// Asks with a dialog of `title`, `words`, `fields` and two buttons, `submit` and `close`; resolves to the text of each
+// field by its name, or to null when it was closed.
+export function fillForm({ title, words, fields, submit, close }) {
   return new Promise((resolve) => {
+    const inputs = fields.map((field, place) => {
+      const attributes = { "data-testid": `form-${field.name}`, maxlength: field.most, required: field.required, placeholder: field.placeholder, autofocus: place === 0 };
+      const input = field.long ? el("textarea", { ...attributes, rows: "5" }) : el("input", attributes);
+      input.value = field.value;
+      return { name: field.name, input, node: el("label", {}, field.label, input) };
+    });
     const form = el(
       "form",
       { method: "dialog" },
       el("h2", {}, title),
-      body,
+      words.map((said) => el("p", {}, said)),
+      inputs.map((each) => each.node),
       el(
         "div",
         { class: "choices" },
-        el("button", { class: "quiet", value: "no", type: "button", "data-testid": "modal-no", onclick: () => dialog.close("no") }, no),
-        el("button", { class: "solid", value: "yes", "data-testid": "modal-yes" }, yes),
+        el("button", { class: "quiet", type: "button", "data-testid": "form-close", onclick: () => dialog.close() }, close),
+        el("button", { class: "solid", value: "submit", "data-testid": "form-submit" }, submit),
       ),
     );
-    const dialog = el("dialog", { class: "alert form", "data-testid": "modal", "aria-label": title }, form);
+    const dialog = el("dialog", { class: "alert form", "data-testid": "form", "aria-label": title }, form);
     dialog.addEventListener("close", () => {
       dialog.remove();
-      resolve(dialog.returnValue === "yes" ? answer() : null);
+      resolve(dialog.returnValue === "submit" ? Object.fromEntries(inputs.map(({ name, input }) => [name, input.value])) : null);
     });
     document.body.append(dialog);
     dialog.showModal();

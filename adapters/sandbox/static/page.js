@@ -11,11 +11,15 @@ const acting = document.querySelector("[data-testid=acting-as]");
 const place = document.getElementById("platforms");
 
 function takeFrame(frame, whole) {
+  let fresh = whole;
   for (const each of frame.platforms) {
-    if (!columns.has(each.name)) columns.set(each.name, new PlatformColumn(each.name, each.title));
+    if (!columns.has(each.name)) {
+      columns.set(each.name, new PlatformColumn(each.name, each.title));
+      fresh = true;
+    }
     columns.get(each.name).take(each, whole);
   }
-  if (whole) place.replaceChildren(...[...columns.values()].map((column) => column.node));
+  if (fresh) place.replaceChildren(...[...columns.values()].map((column) => column.node));
   drawPeople();
   for (const column of columns.values()) column.actAs(acting.value);
   if (frame.agent) drawAgent(frame.agent);

@@ -3,11 +3,12 @@
 import { avatar, clock, day, el, icon, reconcile } from "./dom.js";
 import { act } from "./live.js";
 import { bubble } from "./message.js";
-import { alertBox, confirmBox, formBox, showDocument, toast } from "./notices.js";
+import { alertBox, fillForm, showDocument, toast } from "./notices.js";
 
 const MARKS = {
   telegram: "M21 4 2.8 11.3l5.6 2.2L18 7l-7.4 8v4.6l2.9-3.3 4.3 3z",
   slack: "M9 3h2.4l-.5 4h4L15.4 3h2.4l-.5 4H21v2.3h-4l-.6 5H20V16.7h-3.9L15.6 21h-2.4l.5-4.3h-4L9.2 21H6.800l.5-4.3H3V14.3h4.6l.6-5H4V7h4.5zM10.6 9.3l-.6 5h4l.6-5z",
+  discord: "M7 6c3-1.4 7-1.4 10 0 2 3 3 6.500 2.800 10.500-1.500 1.200-3 1.900-4.300 2.200l-1-1.900c-1.600.4-3.400.4-5 0l-1 1.900c-1.300-.3-2.800-1-4.300-2.200C4 12.500 5 9 7 6zM9 11v2.500M15 11v2.500",
 };
 const SEND = "M4 4l17 8-17 8 3-8z";
 const CROSS = "M6 6l12 12M18 6 6 18";
@@ -97,7 +98,11 @@ export class PlatformColumn {
   take(frame, whole) {
     this.people = frame.people;
     if (whole) this.chats.clear();
-    for (const chat of frame.chats) this.chats.set(chat.key, chat);
+    for (const chat of frame.chats) {
+      this.chats.set(chat.key, chat);
+      // A private chat that was opened stands in the place of the one that could be.
+      if (chat.replaces && this.chats.delete(chat.replaces) && this.open === chat.replaces) this.open = chat.key;
+    }
   }
 
   actAs(name) {
@@ -129,7 +134,7 @@ export class PlatformColumn {
     return chat.kind === "forum" ? [null, ...chat.topics.map((topic) => topic.id)] : [null];
   }
 
-  // What the person sees of a chat: not what only others were told.
+  // What this person sees of a chat; a word to one person is seen by that person only.
   seen(chat) {
     return chat.messages.filter((message) => !message.only || message.only === this.person);
   }
@@ -357,12 +362,12 @@ export class PlatformColumn {
     key.setAttribute("aria-busy", "true");
     const title = message.author.name;
     try {
-      const asked = message.buttons[row][column].confirm;
-      if (asked && !(await confirmBox(asked))) return;
+      const { confirm } = message.buttons[row][column];
+      if (confirm && !(await fillForm(confirm))) return;
       const person = this.person;
       const answer = await act(`${this.name}/press`, { person, chat: this.open, message: message.id, row, column });
-      if (answer.modal) this.fillIn(person, answer.modal);
-      else if (!answer.answered) toast(`${title} has not answered the press.`, "bad");
+      if (!answer.answered) toast(`${title} has not answered the press.`, "bad");
+      else if (answer.form) this.submit(person, title, answer.form);
       else if (answer.text && answer.alert) alertBox(title, answer.text);
       else if (answer.text) toast(answer.text);
     } catch (error) {
@@ -372,11 +377,12 @@ export class PlatformColumn {
     }
   }
 
-  async fillIn(person, modal) {
-    const text = await formBox(modal);
-    if (text === null) return;
+  async submit(person, title, form) {
+    const values = await fillForm(form);
+    if (!values) return;
     try {
-      await act(`${this.name}/submit`, { person, view: modal.id, text });
+      const answer = await act(`${this.name}/submit`, { person, opened: form.opened, values });
+      if (!answer.answered) toast(`${title} has not answered.`, "bad");
     } catch (error) {
       toast(error.message, "bad");
     }

@@ -19,7 +19,6 @@ class TelegramView:
 
     name = "telegram"
     title = "Telegram"
-    present = True
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1,0 +1,1042 @@
+"""Discord: cards out, presses in, over discord.py."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import io
+import json
+import logging
+import re
+import secrets
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import aiohttp
+import discord
+import yarl
+from discord.gateway import DiscordWebSocket
+from discord.http import HTTPClient, Route
+from pydantic import SecretStr, field_validator
+from pydantic_settings import NoDecode
+
+from bots.pacing import PATIENCE_S, Pacer, Rate
+from bots.settings import PlatformSettings, read_settings
+from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
+from core.buttons import ButtonData, Verb, unpack
+from core.ports import Finding, Gone, Hooks, Lease, Moved, Refused, Slow, Unavailable
+from core.wording import fill, say
+
+# The library logs what it sends, and every reconnect with a traceback; what matters of it is logged here.
+logging.getLogger("discord").setLevel(logging.CRITICAL)
+
+log = logging.getLogger("placet.bots")
+T = TypeVar("T")
+Json = dict[str, Any]
+
+NAME = "discord"
+
+# Limits of the API (platform facts, sections 1, 5 and 6). Lengths count code points.
+CONTENT_LIMIT, EMBED_LIMIT, FOOTER_LIMIT, TOTAL_LIMIT, LABEL_LIMIT, BUTTONS_IN_ROW = 2000, 4096, 2048, 6000, 80, 5
+FORM_TITLE_LIMIT, FORM_TEXT_LIMIT, NONCE_LENGTH = 45, 4000, 25
+BEGINNING = 200
+OVERALL = Rate(50, 1)
+PER_CHANNEL = (Rate(5, 5),)
+
+NOBODY: Json = {"parse": []}
+HIDDEN = 64
+DEFAULT_MESSAGE, REPLY_MESSAGE, FORWARD = 0, 19, 1
+COMMAND, COMPONENT, SUBMIT = 2, 3, 5
+SAY, THINK, OPEN = 4, 5, 9
+# Discord takes the first answer for 3 s; the database may need longer.
+DEFER_S, CALL_S, PRESS_S, DRAIN_S, LEASE_ASKED_S, LEASE_RETRY_S = 1.5, 15.0, 15.0, 5.0, 10.0, 2.0
+# The library waits ever longer between its tries, up to a quarter of an hour; a session is lost much sooner anyway.
+OFFLINE_S = 90.0
+TRIES = 5
+CHECK_S, CHECK_AGAIN_S = 2.5, 15.0
+LATER = ("rules", "mode", "pause", "resume")
+NOTE_INPUT = "note"
+
+
+# Settings
+
+
+class Settings(PlatformSettings):
+    """What the operator set for Discord; no token means off."""
+
+    discord_token: Annotated[tuple[SecretStr, ...], NoDecode] = ()
+    discord_base_url: str = "https://discord.com/api/v10"
+    discord_gateway_url: str = "wss://gateway.discord.gg/"
+
+    @field_validator("discord_token", mode="before")
+    @classmethod
+    def tokens(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        tokens = [token.strip() for token in value.split(",") if token.strip()]
+        for number, token in enumerate(tokens, 1):
+            if not re.fullmatch(r"[\w-]+\.[\w-]+\.[\w-]{20,}", token) or not bot_of(token):
+                raise ValueError(f"token {number} is no bot token; copy it from the application's page, under Bot")
+        if len({bot_of(token) for token in tokens}) < len(tokens):
+            raise ValueError("two tokens belong to the same bot; name each bot once")
+        return tuple(SecretStr(token) for token in tokens)
+
+    @field_validator("discord_base_url")
+    @classmethod
+    def base_url(cls, value: str) -> str:
+        if not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", value):
+            raise ValueError("must be the API's address, such as https://discord.com/api/v10")
+        return value.rstrip("/")
+
+    @field_validator("discord_gateway_url")
+    @classmethod
+    def gateway_url(cls, value: str) -> str:
+        if not re.fullmatch(r"wss?://[^\s/@]+(/[^\s]*)?", value):
+            raise ValueError("must be the gateway's address, such as wss://gateway.discord.gg/")
+        return value
+
+
+def bot_of(token: str) -> str:
+    """The bot's id, which the first part of its token is; "" where it is not."""
+    first = token.split(".")[0]
+    try:
+        text = base64.urlsafe_b64decode(first + "=" * (-len(first) % 4)).decode("ascii")
+    except (binascii.Error, ValueError):
+        return ""
+    return text if text.isdecimal() else ""
+
+
+def surface(hooks: Hooks) -> Discord | None:
+    """The surface of all configured bots, or None without a token. Raises BadSetting."""
+    settings = read_settings(Settings, NAME)
+    return Discord(settings, hooks) if settings.discord_token else None
+
+
+# The surface
+
+
+class Discord:
+    """Every bot of this process; an account is a bot's id as text, "" the first one (design section 2).
+
+    A message's `chat` is the channel, thread or private channel it is in, and its `thread` is empty; a destination may
+    name a thread beside its channel, or a person's id for the private chat. `pace` scales every wait.
+    """
+
+    name = NAME
+
+    def __init__(self, settings: Settings, hooks: Hooks, *, pace: float = 1.0) -> None:
+        self._settings, self._hooks, self._pace = settings, hooks, pace
+        tokens = {bot_of(token.get_secret_value()): token for token in settings.discord_token}
+        self._rests = {account: _Rest(token, settings.discord_base_url) for account, token in tokens.items()}
+        self._pacers = {account: Pacer(OVERALL, pace=pace) for account in self._rests}
+        self._private: dict[tuple[str, str], str] = {}
+        self._on_press: Callable[[Press], Awaitable[Reply]] | None = None
+        self._online: set[str] = set()
+        self._work: set[asyncio.Task[None]] = set()
+        self._offered: set[str] = set()
+        self._well: tuple[float, Sequence[Finding]] = (0.0, ())
+
+    async def post(self, destination: Destination, card: Card, *, token: str) -> Message:
+        """Send a card. Sent again after Unavailable, Discord gives the first message back for some minutes."""
+        account = await self._account(destination.account)
+        body = render(card, token)
+        sent = await self._send(account, destination, body.json | {"nonce": _nonce(token, destination.key)})
+        message = _message(account, sent)
+        if _written(sent.get("embeds") or []) != _written(body.json["embeds"]):
+            # It is the message of an earlier try, from before the card changed.
+            await self.redraw(message, card, token=token)
+        return message
+
+    async def redraw(self, message: Message, card: Card, *, token: str = "") -> None:
+        """Show `card` in the message. A thread that fell asleep is woken first."""
+        account = await self._account(message.account)
+        body = render(card, token).json
+
+        async def edit(rest: _Rest) -> None:
+            await rest.call("PATCH", "/channels/{channel_id}/messages/{message_id}", body,
+                            channel_id=message.chat, message_id=message.id)  # fmt: skip
+
+        async def wake(rest: _Rest) -> None:
+            await rest.call("PATCH", "/channels/{channel_id}", {"archived": False}, channel_id=message.chat)
+
+        # New messages and edits have limits of their own.
+        lane = f"{message.chat}/edit"
+        try:
+            await self._paced(account, lane, edit)
+        except Asleep:
+            await self._paced(account, lane, wake)
+            await self._paced(account, lane, edit)
+
+    async def attach(self, message: Message, file: Attachment) -> Message:
+        """Send a text file in reply to a card."""
+        account = await self._account(message.account)
+        payload = {"nonce": _nonce(message.chat, message.id, file.name, file.text)}
+        return _message(account, await self._send(account, _under(message), payload, file))
+
+    async def say(self, message: Message, text: str) -> Message:
+        """Put a plain word under a message."""
+        return await self.tell(_under(message), text)
+
+    async def tell(self, destination: Destination, text: str) -> Message:
+        """Put a plain word into a chat."""
+        account = await self._account(destination.account)
+        return _message(account, await self._send(account, destination, _word(text)))
+
+    def fits(self, card: Card) -> bool:
+        """Whether the card is shown whole; where not, its whole text is attached before Allow works."""
+        return not render(card, "").cut
+
+    async def listen(self, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+        """Take the events of every bot until cancelled (design section 4). Discord sends each press once."""
+        self._on_press = on_press
+        try:
+            with _gateway(self._settings.discord_gateway_url):
+                async with asyncio.TaskGroup() as group:
+                    for account in self._rests:
+                        group.create_task(self._keep_connected(account, on_press))
+        finally:
+            self._on_press = None
+            if self._work:
+                await asyncio.wait(self._work, timeout=DRAIN_S)
+
+    async def check(self) -> Sequence[Finding]:
+        """Each bot held against Discord: its token, the way there, and whether its presses come here. While all is
+        well, it is asked again after CHECK_AGAIN_S only."""
+        now = asyncio.get_running_loop().time()
+        until, well = self._well
+        if now < until:
+            return well
+        found = await asyncio.gather(*(self._check(account) for account in self._rests))
+        findings = [finding for of_bot in found for finding in of_bot]
+        if all(finding.level == "ok" for finding in findings):
+            self._well = now + CHECK_AGAIN_S, findings
+        return findings
+
+    async def close(self) -> None:
+        """Let go of the connections; nothing is called after this."""
+        for rest in self._rests.values():
+            await rest.close()
+
+    # Checking
+
+    async def _check(self, account: str) -> Sequence[Finding]:
+        name, server = f"Discord bot {account}", yarl.URL(self._settings.discord_base_url).host
+        try:
+            with vendor_errors(account):
+                async with asyncio.timeout(CHECK_S):
+                    me = await self._rests[account].call("GET", "/users/@me")
+                    application = await self._rests[account].call("GET", "/oauth2/applications/@me")
+            return [
+                Finding("ok", f"{name} ({me['username']}) answers"),
+                *self._check_delivery(account, name, application),
+            ]
+        except Refused:
+            return [Finding("fail", f"{name}: {server} does not accept its token",
+                            "copy it into PLACET_DISCORD_TOKEN again, and start again")]  # fmt: skip
+        except Slow as slow:
+            return [Finding("warn", f"{name}: {server} asks to wait {slow.after:g} s",
+                            "wait; if it stays, another program uses this token")]  # fmt: skip
+        except (Unavailable, Gone):
+            return [Finding("fail", f"{name}: {server} does not answer",
+                            "let this machine through to it, or set PLACET_DISCORD_BASE_URL right")]  # fmt: skip
+        except Exception as error:
+            return [Finding("fail", f"{name}: the check itself broke ({type(error).__name__})", "report this as a bug")]
+
+    def _check_delivery(self, account: str, name: str, application: Mapping[str, Any]) -> Sequence[Finding]:
+        """Whether what people press comes here: an interactions endpoint takes it away from the gateway."""
+        if application.get("interactions_endpoint_url"):
+            host = yarl.URL(str(application["interactions_endpoint_url"])).host
+            return [Finding("fail", f"{name}: its interactions endpoint URL takes every press to {host}",
+                            "clear Interactions Endpoint URL on the application's page")]  # fmt: skip
+        if self._on_press is not None and account not in self._online:
+            return [Finding("warn", f"{name}: the gateway is not connected",
+                            "wait; it is tried again. If it stays, let this machine through to it")]  # fmt: skip
+        return [Finding("ok", f"{name}: presses come over the gateway")]
+
+    # Sending
+
+    async def _account(self, name: str) -> str:
+        """The account of a name: "" for the first, a bot's id, or a bot's user name."""
+        if name in self._rests:
+            return name
+        if not name:
+            return next(iter(self._rests))
+        for account, rest in self._rests.items():
+            with vendor_errors(account):
+                if (await rest.username()).lower() == name.removeprefix("@").lower():
+                    return account
+        raise Refused(f"no token in PLACET_DISCORD_TOKEN belongs to the bot {name}")
+
+    async def _send(self, account: str, to: Destination, payload: Json, file: Attachment | None = None) -> Json:
+        """Create a message; an id that is no channel may be a person's, for the private chat."""
+        whole = payload | {"allowed_mentions": NOBODY, "enforce_nonce": True}
+        if to.reply_to:
+            whole["message_reference"] = {"message_id": to.reply_to, "fail_if_not_exists": False}
+
+        async def create(chat: str) -> Json:
+            async def call(rest: _Rest) -> Json:
+                sent: Json = await rest.call("POST", "/channels/{channel_id}/messages", whole, file, channel_id=chat)
+                return sent
+
+            return await self._paced(account, chat, call)
+
+        known = self._private.get((account, to.chat), to.thread or to.chat)
+        try:
+            return await create(known)
+        except NoChannel:
+            if to.thread or known != to.chat:
+                raise
+        return await create(await self._open_private(account, to.chat))
+
+    async def _open_private(self, account: str, person: str) -> str:
+        """The private channel with a person. Its id is remembered, so that a copy of a card there is known by it."""
+
+        async def call(rest: _Rest) -> Json:
+            opened: Json = await rest.call("POST", "/users/@me/channels", {"recipient_id": person})
+            return opened
+
+        try:
+            channel = str((await self._paced(account, person, call))["id"])
+        except Refused:
+            raise Gone("neither a channel nor a person has this id") from None
+        await self._hooks.chats.moved(NAME, account, person, channel)
+        self._private[account, person] = channel
+        return channel
+
+    async def _paced(self, account: str, chat: str, call: Callable[[_Rest], Awaitable[T]]) -> T:
+        """Make a call in its turn; a short wait that Discord asks for is waited once, a longer one raises Slow."""
+        pacer = self._pacers[account]
+        for last in (False, True):
+            await pacer.turn(chat, PER_CHANNEL)
+            try:
+                with vendor_errors(account):
+                    return await call(self._rests[account])
+            except Slow as slow:
+                pacer.block(chat, PER_CHANNEL, slow.after)
+                if last or slow.after > PATIENCE_S:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _respond(self, account: str, event: Json, kind: int, data: Json) -> None:
+        """The first answer to an interaction. Raises Late after 3 s, and when it was answered before."""
+        with vendor_errors(account):
+            await self._rests[account].call(
+                "POST", "/interactions/{webhook_id}/{webhook_token}/callback", {"type": kind, "data": data},
+                webhook_id=event["id"], webhook_token=event["token"],
+            )  # fmt: skip
+
+    async def _fill_in(self, account: str, event: Json, data: Json) -> None:
+        """Put the answer into the place of "thinking", for 15 minutes after the press."""
+        with vendor_errors(account):
+            await self._rests[account].call(
+                "PATCH", "/webhooks/{webhook_id}/{webhook_token}/messages/@original", data,
+                webhook_id=event["application_id"], webhook_token=event["token"],
+            )  # fmt: skip
+
+    # Listening
+
+    async def _keep_connected(self, account: str, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+        lease, backoff = self._hooks.leases(f"{NAME}:{account}"), _Backoff()
+        try:
+            while True:
+                if not await _still_held(lease, False):
+                    await self._pause(LEASE_RETRY_S)
+                    continue
+                try:
+                    await self._connected(account, lease, on_press, backoff)
+                except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
+                    log.warning("gateway failed", extra={"account": account, "error": type(error).__name__})
+                    await self._pause(backoff())
+        finally:
+            await lease.drop()
+
+    async def _connected(
+        self, account: str, lease: Lease, on_press: Callable[[Press], Awaitable[Reply]], backoff: _Backoff
+    ) -> None:
+        """Listen at the gateway while the lease is held; raises what the library raises when it gives up."""
+
+        def hear(name: str, data: Json) -> None:
+            self._start(self._take(account, name, data, on_press))
+
+        clock = asyncio.get_running_loop().time
+        lost_at: float | None = clock()
+
+        def change(online: bool) -> None:
+            nonlocal lost_at
+            self._well = (0.0, ())
+            if online:
+                log.info("gateway connected", extra={"account": account})
+                self._online.add(account)
+                lost_at = None
+                backoff.reset()
+            else:
+                if lost_at is None:
+                    log.info("gateway lost", extra={"account": account})
+                    lost_at = clock()
+                self._online.discard(account)
+
+        listener = _Listener(self._settings.discord_base_url, hear, change)
+        connecting: asyncio.Task[None] | None = None
+        try:
+            await listener.login(self._rests[account].token.get_secret_value())
+            self._start(self._offer_commands(account))
+            connecting = asyncio.create_task(listener.connect())
+            while not connecting.done():
+                await asyncio.wait({connecting}, timeout=LEASE_ASKED_S * self._pace or 0.05)
+                if not await _still_held(lease, True):
+                    return
+                if lost_at is not None and clock() - lost_at > OFFLINE_S:
+                    raise TimeoutError("offline for too long; begin anew")
+            connecting.result()
+        finally:
+            self._online.discard(account)
+            await listener.leave()
+            if connecting is not None:
+                connecting.cancel()
+                await asyncio.gather(connecting, return_exceptions=True)
+
+    async def _take(self, account: str, name: str, event: Json, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+        """Handle one event, and answer the one who caused it."""
+        reading = read(account, name, event)
+        try:
+            if isinstance(reading, Form):
+                await self._respond(account, event, OPEN, _form(reading))
+            elif reading is not None and name == "INTERACTION_CREATE":
+                await self._answer(account, event, self._judge(account, event, reading, on_press))
+            elif reading is not None:
+                await self._answer_text(account, event, await self._judge(account, event, reading, on_press))
+        except Late:
+            log.info("answer too late", extra={"account": account})
+        except (Gone, Moved, Slow, Refused, Unavailable) as error:
+            log.warning("answer failed", extra={"account": account, "error": type(error).__name__})
+
+    async def _judge(
+        self, account: str, event: Json, reading: Press | Command | Hint,
+        on_press: Callable[[Press], Awaitable[Reply]],
+    ) -> Reply:  # fmt: skip
+        """What is to be said to an event. It never comes again, so it is tried for some seconds here."""
+        failed = "went_wrong"
+        for tries in range(1, TRIES + 1):
+            try:
+                async with asyncio.timeout(PRESS_S):
+                    return await self._handle(reading, on_press)
+            except (Unavailable, TimeoutError):
+                failed = "not_saved"
+                await self._pause(0.5 * 2**tries)
+            except Exception as error:
+                failed = "went_wrong"
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                log.error("update failed", extra={"account": account, "update": event.get("id"),
+                                                 "error": type(error).__name__, "at": f"{at.name}:{at.lineno}",
+                                                 "tries": tries})  # fmt: skip
+                await self._pause(0.1 * 2**tries)
+        return Reply(say(failed), Tone.ALERT)
+
+    async def _handle(self, reading: Press | Command | Hint, on_press: Callable[[Press], Awaitable[Reply]]) -> Reply:
+        match reading:
+            case Press() as press:
+                return await on_press(press)
+            case Command(name="pending", actor=actor):
+                return await self._hooks.commands.pending(actor)
+            case Command(actor=actor, argument=code):
+                return await self._hooks.commands.link(actor, code)
+            case Hint(key):
+                return Reply(say(key), refused=True)
+
+    async def _answer(self, account: str, event: Json, judging: Coroutine[Any, Any, Reply]) -> None:
+        """Tell the presser alone, and within 3 s at least that it is being looked at."""
+        work = asyncio.create_task(judging)
+        await asyncio.wait({work}, timeout=DEFER_S)
+        if work.done():
+            await self._respond(account, event, SAY, _alone(work.result()))
+            return
+        try:
+            await self._respond(account, event, THINK, {"flags": HIDDEN})
+        except (Late, Gone, Slow, Refused, Unavailable):
+            # What was pressed is decided all the same.
+            await work
+            raise
+        said = _alone(await work)
+        del said["flags"]
+        await self._fill_in(account, event, said)
+
+    async def _answer_text(self, account: str, event: Json, reply: Reply) -> None:
+        """A typed text can only be answered by a reply that the chat sees."""
+        chat = str(event["channel_id"])
+        if reply.refused and self._pacers[account].crowded(chat, PER_CHANNEL):
+            log.info("not answered in a crowded chat", extra={"account": account, "chat": chat})
+            return
+        self._pacers[account].spend(chat, PER_CHANNEL)
+        payload = _word(reply.text) | {
+            "nonce": _nonce("answer", account, str(event["id"])), "enforce_nonce": True,
+            "message_reference": {"message_id": str(event["id"]), "fail_if_not_exists": False},
+        }  # fmt: skip
+        with vendor_errors(account):
+            await self._rests[account].call("POST", "/channels/{channel_id}/messages", payload, channel_id=chat)
+
+    async def _offer_commands(self, account: str) -> None:
+        """Have Discord list /placet; a convenience, so it is tried once per start."""
+        if account in self._offered:
+            return
+        self._offered.add(account)
+        try:
+            with vendor_errors(account):
+                await self._rests[account].call(
+                    "PUT", "/applications/{application_id}/commands", _commands(), application_id=account
+                )
+        except (Gone, Slow, Refused, Unavailable) as error:
+            log.warning("commands not listed", extra={"account": account, "error": type(error).__name__})
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds * self._pace)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+
+class _Rest:
+    """The REST calls of one bot, in the library's rate-limit buckets; logged in at the first call."""
+
+    def __init__(self, token: SecretStr, base: str) -> None:
+        self.token, self._base = token, base
+        self._client: discord.Client | None = None
+        self._turn = asyncio.Lock()
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def call(
+        self, method: str, path: str, body: Json | list[Json] | None = None, file: Attachment | None = None, **ids: str
+    ) -> Any:
+        """The JSON of the answer. Raises what the library raises, and TimeoutError after CALL_S."""
+        self._calls += 1
+        self._idle.clear()
+        try:
+            async with asyncio.timeout(CALL_S):
+                client, route = await self._logged_in(), Route(method, path, **ids)
+                return await client.http.request(route, **_sent_as(body, file))
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
+
+    async def username(self) -> str:
+        user = (await self._logged_in()).user
+        return user.name if user is not None else ""
+
+    async def close(self) -> None:
+        """Close once what is under way is done: the library leaves a call hanging whose session is closed."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), DRAIN_S)
+        if self._client is not None:
+            await self._client.close()
+
+    async def _logged_in(self) -> discord.Client:
+        async with self._turn:
+            if self._client is None:
+                client = discord.Client(intents=discord.Intents(guilds=True), max_messages=None,
+                                        allowed_mentions=discord.AllowedMentions.none())  # fmt: skip
+                _point_at(client.http, self._base)
+                try:
+                    await client.login(self.token.get_secret_value())
+                except BaseException:
+                    await client.close()
+                    raise
+                self._client = client
+            return self._client
+
+
+class _Listener(discord.Client):
+    """One stay at the gateway. Events go on as they came: the library drops presses of views it does not know."""
+
+    def __init__(self, base: str, hear: Callable[[str, Json], None], change: Callable[[bool], None]) -> None:
+        super().__init__(
+            intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True), max_messages=None,
+            allowed_mentions=discord.AllowedMentions.none(), enable_debug_events=True, chunk_guilds_at_startup=False,
+            member_cache_flags=discord.MemberCacheFlags.none(), guild_ready_timeout=0.0,
+        )  # fmt: skip
+        self._hear, self._change = hear, change
+        _point_at(self.http, base)
+        # Only the session itself is the library's business here; its caches stay empty.
+        for name in set(self._connection.parsers) - {"READY", "RESUMED"}:
+            del self._connection.parsers[name]
+
+    async def on_socket_raw_receive(self, text: str) -> None:
+        if '"INTERACTION_CREATE"' in text or '"MESSAGE_CREATE"' in text:
+            event = json.loads(text)
+            if event.get("t") in ("INTERACTION_CREATE", "MESSAGE_CREATE"):
+                self._hear(event["t"], event["d"])
+
+    async def on_connect(self) -> None:
+        self._change(True)
+
+    async def on_resumed(self) -> None:
+        self._change(True)
+
+    async def on_disconnect(self) -> None:
+        self._change(False)
+
+    async def leave(self) -> None:
+        """Say goodbye: a session that is only dropped keeps presses from its successor for minutes."""
+        with suppress(Exception):
+            if self.ws is not None:
+                await self.ws.close(code=1000)
+        await self.close()
+
+
+def _point_at(http: HTTPClient, base: str) -> None:
+    """Have one client's calls go to `base`, without changing the library's own address for others."""
+    http.max_ratelimit_timeout = PATIENCE_S
+    original = http.request
+
+    async def request(route: Route, **more: Any) -> Any:
+        route.url = base + route.url.removeprefix(Route.BASE)
+        return await original(route, **more)
+
+    http.request = request  # type: ignore[method-assign]
+
+
+@contextmanager
+def _gateway(url: str) -> Iterator[None]:
+    """Where the library connects, for as long as this process listens."""
+    before = DiscordWebSocket.DEFAULT_GATEWAY
+    DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(url)
+    try:
+        yield
+    finally:
+        DiscordWebSocket.DEFAULT_GATEWAY = before
+
+
+class _Backoff:
+    """Seconds to wait between tries: 1, doubled up to 30."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.5
+
+    def __call__(self) -> float:
+        self._seconds = min(self._seconds * 2, 30.0)
+        return self._seconds
+
+    def reset(self) -> None:
+        self._seconds = 0.5
+
+
+async def _still_held(lease: Lease, held: bool) -> bool:
+    """Whether this process may listen; while that cannot be known, whoever did goes on and nobody else begins."""
+    try:
+        return await lease.held()
+    except Unavailable:
+        return held
+
+
+def _sent_as(body: Json | list[Json] | None, file: Attachment | None) -> Json:
+    """The library's arguments for a JSON body, or for one with a file beside it."""
+    if file is None:
+        return {} if body is None else {"json": body}
+    upload = discord.File(io.BytesIO(file.text.encode(errors="replace")), filename=file.name)
+    part = {"name": "files[0]", "value": upload.fp, "filename": file.name, "content_type": "text/plain"}
+    return {"files": [upload], "form": [{"name": "payload_json", "value": json.dumps(body)}, part]}
+
+
+def _nonce(*parts: str) -> str:
+    return hashlib.sha256("|".join(parts).encode(errors="replace")).hexdigest()[:NONCE_LENGTH]
+
+
+def _word(text: str) -> Json:
+    content = _cut_words(text, CONTENT_LIMIT)
+    return {"content": content, "allowed_mentions": NOBODY, "nonce": secrets.token_hex(12)}
+
+
+def _alone(reply: Reply) -> Json:
+    content = _cut_words(reply.text, CONTENT_LIMIT) or "…"
+    return {"content": content, "allowed_mentions": NOBODY, "flags": HIDDEN}
+
+
+def _form(form: Form) -> Json:
+    """The form for a note. What it is about is in its custom_id, so that it can be sent after a restart."""
+    note = {"type": 4, "custom_id": NOTE_INPUT, "style": 2, "label": say("note_field"), "min_length": 1,
+            "max_length": FORM_TEXT_LIMIT, "required": True}  # fmt: skip
+    title = say("button_note")[:FORM_TITLE_LIMIT]
+    return {"custom_id": form.custom_id, "title": title, "components": [{"type": 1, "components": [note]}]}
+
+
+def _commands() -> list[Json]:
+    """/placet with its subcommands, in servers and in private chats with the bot."""
+    code = {"type": 3, "name": "code", "description": say("command_code"), "required": True, "max_length": 100}
+    subcommands = [
+        {"type": 1, "name": name, "description": say(f"command_{name}"), "options": [code] if name == "link" else []}
+        for name in ("link", "pending", *LATER)
+    ]
+    return [{"type": 1, "name": "placet", "description": say("command_placet"), "options": subcommands,
+             "contexts": [0, 1], "integration_types": [0]}]  # fmt: skip
+
+
+def _under(message: Message) -> Destination:
+    return Destination(NAME, message.account, message.chat, "", message.id)
+
+
+# Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form for a note is to be opened; it carries the button's data."""
+
+    custom_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`link` with its code, or `pending`."""
+
+    name: str
+    actor: Actor
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """An event that decides nothing: the words to say, by their name in the catalogue."""
+
+    key: str
+
+
+def read(account: str, name: str, event: Json) -> Press | Form | Command | Hint | None:
+    """What a gateway event means; None for what is nothing to Placet. Decides nothing and trusts nothing in it."""
+    if name == "MESSAGE_CREATE":
+        return _read_message(account, event)
+    if name != "INTERACTION_CREATE" or str(event.get("application_id")) != account:
+        return None
+    match event.get("type"):
+        case 2:
+            return _read_command(event)
+        case 3:
+            return _read_press(account, event)
+        case 5:
+            return _read_submit(account, event)
+    return None
+
+
+def _read_press(account: str, event: Json) -> Press | Form:
+    custom_id = str(event["data"].get("custom_id") or "")
+    # Data that no button of ours carries goes to the door as a verb that nothing has, which calls it unknown.
+    data = unpack(custom_id)
+    if data is not None and data.verb == Verb.NOTE:
+        return Form(custom_id)
+    return _press(account, event, data)
+
+
+def _read_submit(account: str, event: Json) -> Press:
+    data = unpack(str(event["data"].get("custom_id") or ""))
+    if data is None or data.verb != Verb.NOTE:
+        return _press(account, event, None)
+    press = _press(account, event, data)
+    return Press(press.key, press.actor, press.message, text=_tidy(_submitted(event["data"])))
+
+
+def _press(account: str, event: Json, data: ButtonData | None) -> Press:
+    target = event.get("message") or {}
+    return Press(
+        key=f"dc:{account}:{event['id']}",
+        actor=_presser(event),
+        message=Message(NAME, account, str(event.get("channel_id") or ""), "", str(target.get("id") or "")),
+        verb=data.verb if data else "?",
+        token=data.token if data else "",
+        content_revision=data.content_revision if data else 0,
+    )
+
+
+def _submitted(data: Json) -> str:
+    """The text of the note's field, whether it stands in a row or under a label."""
+    for holder in data.get("components") or []:
+        for field in [*(holder.get("components") or []), holder.get("component") or {}]:
+            if field.get("custom_id") == NOTE_INPUT:
+                return str(field.get("value") or "")
+    return ""
+
+
+def _read_command(event: Json) -> Command | Hint | None:
+    data = event["data"]
+    options = data.get("options") or []
+    if data.get("name") != "placet" or not options:
+        return None
+    name, private = options[0].get("name"), event.get("guild_id") is None
+    if name == "pending":
+        return Command("pending", _presser(event))
+    if name != "link":
+        return Hint("command_later")
+    if not private:
+        return Hint("link_private_only")
+    code = next((each.get("value") for each in options[0].get("options") or [] if each.get("name") == "code"), "")
+    return Command("link", _presser(event), str(code or "").strip())
+
+
+def _read_message(account: str, event: Json) -> Press | Hint | None:
+    author, private = event.get("author") or {}, event.get("guild_id") is None
+    if author.get("bot") or author.get("system") or event.get("webhook_id"):
+        return None
+    if event.get("type") not in (DEFAULT_MESSAGE, REPLY_MESSAGE):
+        return None
+    reference = event.get("message_reference") or {}
+    target = event.get("referenced_message") or {}
+    forwarded = reference.get("type", 0) == FORWARD
+    replied = (
+        not forwarded
+        and reference.get("message_id") is not None
+        and str(reference.get("channel_id")) == str(event.get("channel_id"))
+        and str((target.get("author") or {}).get("id")) == account
+    )
+    if not replied:
+        return Hint("note_needs_text" if forwarded else "reply_to_card") if private else None
+    text = str(event.get("content") or "")
+    if event.get("attachments") or event.get("sticker_items") or event.get("poll"):
+        return Hint("note_needs_text")
+    if not text:
+        # Without the ping, Discord keeps the words of a reply from the bot.
+        return Hint("note_unreadable")
+    return Press(
+        key=f"dc:{account}:{event['id']}",
+        actor=_actor(author),
+        message=Message(NAME, account, str(event["channel_id"]), "", str(reference["message_id"])),
+        text=_tidy(text),
+    )
+
+
+def _presser(event: Json) -> Actor:
+    return _actor((event.get("member") or {}).get("user") or event.get("user") or {})
+
+
+def _actor(user: Json) -> Actor:
+    return Actor(NAME, "", str(user.get("id") or ""), _tidy(str(user.get("global_name") or user.get("username") or "")))
+
+
+def _message(account: str, sent: Json) -> Message:
+    return Message(NAME, account, str(sent["channel_id"]), "", str(sent["id"]))
+
+
+def _tidy(text: str) -> str:
+    """Text without lone surrogates, which JSON can carry and UTF-8 cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A card as Discord takes it, for a new message and for an edit; `cut` when some of it is not shown."""
+
+    json: Json
+    cut: bool
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A stretch of text and how it is drawn. What has a higher `rank` is cut first; 0 is never cut."""
+
+    text: str
+    draw: Callable[[str], str]
+    rank: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.draw(self.text))
+
+
+COLOURS = {Tone.QUIET: 0x5865F2, Tone.GOOD: 0x2D7D46, Tone.BAD: 0xB3261E, Tone.ALERT: 0xB26A00}
+STYLES = {"primary": 1, "success": 3, "danger": 4}
+
+
+def render(card: Card, token: str) -> Body:
+    """A card with the buttons of a message's token, or settled, which is the same without buttons.
+
+    Embeds, since they hold three times what a plain message does: the call, the agent's own words, and the foot.
+    """
+    call, claim, status, foot = _pieces(card)
+    cut = False
+    for part, limit in ((call, EMBED_LIMIT), (claim, EMBED_LIMIT), (status, EMBED_LIMIT), (foot, FOOTER_LIMIT),
+                        ([*call, *claim, *status, *foot], TOTAL_LIMIT)):  # fmt: skip
+        cut |= _cut_to(part, limit)
+    embeds = [{"description": _draw(part)} for part in (call, claim) if part]
+    ends = {"description": _draw(status)} if status else {}
+    if foot:
+        ends["footer"] = {"text": _draw(foot)}  # type: ignore[assignment]
+    embeds = [embed | {"color": COLOURS[card.tone]} for embed in (*embeds, ends) if embed]  # type: ignore[misc]
+    buttons = _buttons(card, token) if token else []
+    return Body({"content": "", "embeds": embeds, "components": buttons, "allowed_mentions": NOBODY}, cut)
+
+
+def _pieces(card: Card) -> tuple[list[_Piece], list[_Piece], list[_Piece], list[_Piece]]:
+    call = [_Piece(card.title, _bold, 1)]
+    if card.pill:
+        call += [_gap(1), _Piece(card.pill, inert)]
+    if card.body:
+        call += [_gap(2), _Piece(card.body, _block, 1000)]
+    for number, line in enumerate(card.lines):
+        label = f"{line.label}{fill('claimed')}:" if line.claim else f"{line.label}:"
+        call += [_gap(1 if number else 2), _Piece(label, _bold), _Piece(" ", inert)]
+        call.append(_Piece(line.value, inert, 3 + number))
+    claim = []
+    if card.claim:
+        claim = [_Piece(f"{fill('claim_label')}:", _bold), _gap(1), _Piece(card.claim, _quote, 1001)]
+    files = ", ".join(file.name for file in card.attachments)
+    foot = [
+        fill("attached", names=files) if files else "",
+        card.digest and fill("digest", digest=card.digest),
+        card.expiry,
+    ]
+    status = [_Piece(card.status, _bold, 2)] if card.status else []
+    # A footer is plain text.
+    return call, claim, status, [_Piece("\n".join(text for text in foot if text), str, 1)] if any(foot) else []
+
+
+def _gap(lines: int) -> _Piece:
+    return _Piece("\n" * lines, str)
+
+
+def _draw(pieces: Sequence[_Piece]) -> str:
+    return "".join(piece.draw(piece.text) for piece in pieces)
+
+
+def _cut_to(pieces: Sequence[_Piece], limit: int) -> bool:
+    """Cut the pieces to at most `limit` characters as drawn; whether any was. At first each keeps its beginning."""
+    over = sum(piece.size for piece in pieces) - limit
+    cut = over > 0
+    for kept in (BEGINNING, 0):
+        for piece in sorted(pieces, key=lambda piece: -piece.rank):
+            before = piece.size
+            if over > 0 and piece.rank and before > kept:
+                _cut(piece, max(before - over, kept))
+                over -= before - piece.size
+    return cut
+
+
+def _cut(piece: _Piece, limit: int) -> None:
+    """Keep the start of a text, and say how many characters are missing, in `limit` drawn ones if that is possible."""
+    text, least, most = piece.text, 0, len(piece.text)
+    while least < most:
+        middle = (least + most + 1) // 2
+        piece.text = text[:middle] + say("cut", count=len(text) - middle)
+        least, most = (middle, most) if piece.size <= limit else (least, middle - 1)
+    piece.text = text[:least] + say("cut", count=len(text) - least)
+
+
+def _cut_words(text: str, limit: int) -> str:
+    """Escaped text in at most `limit` characters, with an ellipsis where it was cut."""
+    drawn = inert(text)
+    if len(drawn) <= limit:
+        return drawn
+    return drawn[: limit - 1].rstrip("\\") + "…"
+
+
+# What Discord makes live or formats: at a line's start headings, lists and quotes; everywhere the marks themselves,
+# mentions and timestamps by their bracket or sign, links by their colon and bracket, emoji by their colon.
+MARKS = re.compile(r"[\\`*_~|<\[\]@]|:(?=[\w/+-])")
+LINE_MARKS = re.compile(r"^(\s*)(?:([-+#>])|(\d+)(\.))", re.MULTILINE)
+
+
+def inert(text: str) -> str:
+    """Escaped text in which nothing is live and nothing is formatted."""
+    return LINE_MARKS.sub(_line_mark, MARKS.sub(r"\\\g<0>", text))
+
+
+def _line_mark(found: re.Match[str]) -> str:
+    space, mark, number, dot = found.groups(default="")
+    return f"{space}{number}\\{mark or dot}"
+
+
+def _bold(text: str) -> str:
+    """Bold, line by line; a mark at the very edge of a stretch would end it early."""
+    return "\n".join(f"**{inert(line)}**" if line.strip() else line for line in text.split("\n"))
+
+
+def _quote(text: str) -> str:
+    return "\n".join(f"> {line}" for line in inert(text).split("\n"))
+
+
+def _block(text: str) -> str:
+    """A block of code; where the text could end the block, the same text escaped."""
+    return inert(text) if "```" in text or text != text.strip("\n`") else f"```\n{text}\n```"
+
+
+def _written(embeds: Sequence[Json]) -> list[str]:
+    """What embeds say, for comparing: Discord trims what it is given."""
+    texts = [(embed.get("description") or "", (embed.get("footer") or {}).get("text") or "") for embed in embeds]
+    return ["".join(text.split()) for pair in texts for text in pair]
+
+
+def _buttons(card: Card, token: str) -> list[Json]:
+    buttons = [
+        {
+            "type": 2,
+            "style": STYLES.get(button.style, 2),
+            "label": button.label[:LABEL_LIMIT],
+            "custom_id": ButtonData(button.verb, token, card.content_revision).pack(),
+        }
+        for button in card.buttons
+    ]
+    return [
+        {"type": 1, "components": buttons[at : at + BUTTONS_IN_ROW]} for at in range(0, len(buttons), BUTTONS_IN_ROW)
+    ]
+
+
+# Errors
+
+
+class Late(Exception):
+    """The interaction can no longer be answered, or was answered before; the decision stands."""
+
+
+class NoChannel(Gone):
+    """There is no channel of that id."""
+
+
+class Asleep(Gone):
+    """The thread is archived; it can be woken."""
+
+
+LATE = (10062, 40060, 10015, 50027)
+FULL = 30046
+FULL_S = 6.0
+
+
+@contextmanager
+def vendor_errors(account: str) -> Iterator[None]:
+    """Turns the library's errors into Gone, Slow, Refused, Unavailable, or Late; none carries any content."""
+    try:
+        yield
+    except discord.RateLimited as error:
+        raise Slow(error.retry_after) from None
+    except discord.LoginFailure:
+        raise Refused(f"Discord does not accept the token of bot {account}") from None
+    except discord.HTTPException as error:
+        raise _ours(account, error) from None
+    except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise Unavailable(f"Discord: {type(error).__name__}") from None
+
+
+def _ours(account: str, error: discord.HTTPException) -> Exception:
+    if error.code in LATE:
+        return Late()
+    if error.code == FULL:
+        # Too many edits of messages older than an hour.
+        return Slow(FULL_S)
+    if error.status == 429:
+        return Slow(float(error.response.headers.get("Retry-After") or 1))
+    if error.status == 401:
+        return Refused(f"Discord does not accept the token of bot {account}")
+    why = f"Discord: error {error.code}, status {error.status}"
+    if error.code == 10003:
+        return NoChannel(why)
+    if error.code == 50083:
+        return Asleep(why)
+    if error.status in (403, 404):
+        return Gone(why)
+    return Unavailable(why) if error.status >= 500 else Refused(why)

@@ -1,0 +1,79 @@
+"""What recorded Discord events mean, each read into what Placet does with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bots.discord import Command, Form, Hint, read
+from core.approvals import Actor, Message, Press
+
+PAYLOADS = Path(__file__).parents[1] / "payloads" / "discord"
+BOT = "8000000001"
+DANA = Actor("discord", "", "4201", "Dana Reyes")
+TOKEN = "A" * 16
+KEY = f"dc:{BOT}:1300000000000000077"
+CARD = "1300000000000000042"
+CHANNEL, THREAD, PRIVATE = "1080000000000000600", "1080000000000000601", "1080000000000000700"
+
+
+def at(chat: str) -> Message:
+    return Message("discord", BOT, chat, "", CARD)
+
+
+def pressed(chat: str, verb: str = "a", token: str = TOKEN, revision: int = 1) -> Press:
+    return Press(KEY, DANA, at(chat), verb=verb, token=token, content_revision=revision)
+
+
+def typed(chat: str, text: str) -> Press:
+    return Press(KEY, DANA, at(chat), text=text)
+
+
+READINGS = {
+    "press_in_channel": pressed(CHANNEL),
+    "press_in_private": pressed(PRIVATE, verb="d"),
+    "press_in_thread": pressed(THREAD, revision=35),
+    "press_forged": pressed(CHANNEL, verb="?", token="", revision=0),
+    "press_note": Form(f"n.{TOKEN}.1"),
+    "press_of_another_application": None,
+    "note_submitted": typed(CHANNEL, "Wrong customer, ask Ada first"),
+    "note_submitted_under_a_label": typed(CHANNEL, "Not this month"),
+    "note_submitted_with_half_an_emoji": typed(PRIVATE, "no \ufffd really"),
+    "submitted_forged": pressed(CHANNEL, verb="?", token="", revision=0),
+    "link_in_private": Command("link", DANA, "Qm9vdHN0cmFw"),
+    "link_in_channel": Hint("link_private_only"),
+    "pending": Command("pending", DANA),
+    "rules": Hint("command_later"),
+    "command_of_another_name": None,
+    "ping": None,
+    "reply_in_channel": typed(CHANNEL, "No"),
+    "reply_in_private": typed(PRIVATE, "Wrong customer"),
+    "reply_without_ping": Hint("note_unreadable"),
+    "reply_with_file": Hint("note_needs_text"),
+    "reply_with_sticker": Hint("note_needs_text"),
+    "reply_to_a_deleted_card": None,
+    "reply_to_somebody_else": None,
+    "reply_across_channels": None,
+    "reply_by_a_bot": None,
+    "reply_by_a_webhook": None,
+    "forwarded": None,
+    "forwarded_in_private": Hint("note_needs_text"),
+    "plain_in_channel": None,
+    "plain_in_private": Hint("reply_to_card"),
+    "own_card": None,
+    "joined": None,
+    "thread_started": None,
+    "message_edited": None,
+}
+
+
+def test_every_recorded_payload_has_its_reading() -> None:
+    assert {path.stem for path in PAYLOADS.glob("*.json")} == set(READINGS)
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_a_recorded_payload_is_read(name: str) -> None:
+    event = json.loads((PAYLOADS / f"{name}.json").read_text())
+    assert read(BOT, event["t"], event["d"]) == READINGS[name]
