@@ -28,7 +28,7 @@ from adapters.http.problems import CODES
 from adapters.http.views import ApprovalView
 from adapters.metrics import Metrics
 from adapters.settings import Settings
-from bots import telegram
+from bots import discord, slack, telegram
 from core.approvals import Outcome, Permission, Status
 from core.asks import Ask, Presentation, Run, read_ask
 from core.leases import LASTS
@@ -141,7 +141,8 @@ def test_every_make_target_exists(page: Path) -> None:
 
 
 def settings() -> dict[str, Any]:
-    fields = {**telegram.Settings.model_fields, **Settings.model_fields}
+    kinds = (discord.Settings, slack.Settings, telegram.Settings, Settings)
+    fields = {name: field for kind in kinds for name, field in kind.model_fields.items()}
     return {f"PLACET_{name}".upper(): field.default for name, field in fields.items()}
 
 
