@@ -392,6 +392,10 @@ class Discord:
                     return
                 if lost_at is not None and clock() - lost_at > OFFLINE_S:
                     raise TimeoutError("offline for too long; begin anew")
+            error = connecting.exception()
+            # Where its first try fails, the library looks for a session to resume and trips over having none.
+            if isinstance(error, AttributeError) and listener.ws is None:
+                raise TimeoutError("the gateway was not reached") from error
             connecting.result()
         finally:
             self._online.discard(account)
