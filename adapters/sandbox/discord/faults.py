@@ -1,11 +1,11 @@
-"""What a call of the REST API may run into: Discord's rate limits, and faults that a test scripts."""
+"""How the REST API refuses: in Discord's words, and by its rate limits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 Json = dict[str, Any]
 
@@ -47,11 +47,14 @@ class ApiError(Exception):
 
 
 class TooFast(Exception):
-    """A rate limit was hit: wait `after` seconds. `code` is 30046 for late edits."""
+    """A rate limit was hit: wait `after` seconds. `code` is 30046 for late edits.
 
-    def __init__(self, after: float, *, everywhere: bool = False, code: int = 0) -> None:
+    Discord's own answers carry the header Via (`via`); those of the wall in front of it do not.
+    """
+
+    def __init__(self, after: float, *, everywhere: bool = False, code: int = 0, via: bool = True) -> None:
         super().__init__(MESSAGES[code] if code else "You are being rate limited.")
-        self.after, self.everywhere, self.code = after, everywhere, code
+        self.after, self.everywhere, self.code, self.via = after, everywhere, code, via
 
     @property
     def body(self) -> Json:
@@ -65,35 +68,6 @@ def form_error(path: str, code: str, message: str) -> ApiError:
     for part in reversed(path.split(".")):
         errors = {part: errors}
     return ApiError(400, 50035, errors=errors)
-
-
-@dataclass(slots=True)
-class Call:
-    """A call that a bot made: `params` is its JSON. `status` is None until answered, 0 when the connection broke."""
-
-    bot: int
-    method: str
-    channel: int
-    params: Json
-    at: float
-    status: int | None = None
-    code: int = 0
-
-
-@dataclass(slots=True)
-class Fault:
-    """What the next `times` calls of a method (`*`: any) meet; None is for ever. `channel` narrows it to one."""
-
-    method: str
-    times: int | None
-    channel: int | None = None
-    error: ApiError | TooFast | None = None
-    via: bool = True
-    drop: Literal["", "before", "after"] = ""
-    delay: float = 0
-
-    def fits(self, method: str, channel: int) -> bool:
-        return self.method in ("*", method) and (self.channel is None or self.channel == channel)
 
 
 @dataclass(slots=True)

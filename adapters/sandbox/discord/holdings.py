@@ -2,63 +2,44 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from adapters.sandbox.change import Change
 from adapters.sandbox.discord.gateway import Gateway
 from adapters.sandbox.discord.records import PRIVATE, Attachment, Bot, Channel, Guild, Interaction, Message, Person
 from adapters.sandbox.shelf import Shelf
+from adapters.sandbox.state import State
 
 EPOCH_MS = 1_420_070_400_000
 INTERACTIONS_KEPT = 2000
 NONCES_KEPT = 5000
 
 
-class Holdings:
+class Holdings(State):
     """Everything by its id. `keep` puts a record on the shelf, `announce` commits and wakes whoever waits.
 
     Interactions live for 15 minutes at most, so they are in memory only.
     """
 
     def __init__(self, shelf: Shelf, change: Change) -> None:
+        super().__init__(shelf, change)
         self.people: dict[int, Person] = {}
         self.bots: dict[int, Bot] = {}
         self.guilds: dict[int, Guild] = {}
         self.channels: dict[int, Channel] = {}
         self.interactions: dict[int, Interaction] = {}
         self.nonces: dict[tuple[int, str], tuple[int, int]] = {}
-        self._shelf, self._change = shelf, change
-        self._skipped = 0.0
         self._last_id = 0
         self.gateway = Gateway(self)
         self._load()
 
     def _load(self) -> None:
-        for body in self._shelf.all("discord_person"):
-            person = Person.model_validate_json(body)
-            self.people[person.id] = person
-        for body in self._shelf.all("discord_bot"):
-            bot = Bot.model_validate_json(body)
-            self.bots[bot.id] = bot
-        for body in self._shelf.all("discord_guild"):
-            guild = Guild.model_validate_json(body)
-            self.guilds[guild.id] = guild
-        for body in self._shelf.all("discord_channel"):
-            channel = Channel.model_validate_json(body)
-            self.channels[channel.id] = channel
-        for body in self._shelf.all("discord_message"):
-            message = Message.model_validate_json(body)
+        self.people = {person.id: person for person in self.kept("discord_person", Person)}
+        self.bots = {bot.id: bot for bot in self.kept("discord_bot", Bot)}
+        self.guilds = {guild.id: guild for guild in self.kept("discord_guild", Guild)}
+        self.channels = {channel.id: channel for channel in self.kept("discord_channel", Channel)}
+        for message in self.kept("discord_message", Message):
             self.channels[message.channel].history[message.id] = message
-
-    def now(self) -> float:
-        """Unix seconds, moved on by what `skip` skipped."""
-        return time.time() + self._skipped
-
-    def skip(self, seconds: float) -> None:
-        """Let time pass at once: interactions run out, messages grow old, rate limits recover."""
-        self._skipped += seconds
-        self.announce()
 
     def new_id(self) -> int:
         """A snowflake of this moment, above every one before."""
@@ -103,17 +84,6 @@ class Holdings:
     def content(self, attachment: Attachment) -> bytes:
         """The bytes of a file."""
         return self._shelf.file(f"discord/{attachment.id}") or b""
-
-    def announce(self, *channels: Channel) -> None:
-        """Commit what was kept, and wake the page and whoever awaits `until`."""
-        self._shelf.commit()
-        for channel in channels:
-            channel.touch()
-        self._change.announce()
-
-    async def changed(self) -> None:
-        """Return after the next change."""
-        await self._change.next.wait()
 
     def guild_of(self, channel: Channel) -> Guild | None:
         return self.guilds[channel.guild] if channel.guild is not None else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable
@@ -12,13 +11,13 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from adapters.sandbox.discord.api import Asked, RestApi
-from adapters.sandbox.discord.faults import ApiError, Call, TooFast
+from adapters.sandbox.discord.faults import ApiError, TooFast
 from adapters.sandbox.discord.records import Bot
 from adapters.sandbox.discord.world import World
+from adapters.sandbox.faults import Call
 from adapters.sandbox.telegram import params
 
 API, GATEWAY = "/discord/api/v10", "/discord/gateway"
@@ -39,14 +38,6 @@ _PATHS = (
 # Their paths carry a token of their own, so Discord asks for no other.
 _OPEN = ("respond", "edit_response", "get_response", "followup")
 BODY_LIMIT = 11 * 1024 * 1024
-
-
-class Dropped(Response):
-    """A connection that breaks in the middle of its answer."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"64")]})
-        # The server closes a connection whose announced body never came.
 
 
 def routes(world: World, api: RestApi) -> list[BaseRoute]:
@@ -83,33 +74,23 @@ async def _call(world: World, api: RestApi, name: str, request: Request) -> Resp
     except ApiError as error:
         return _refused(error)
     channel = _channel(world, path)
-    record = Call(bot.id, name, channel, {"value": asked.body} if not isinstance(asked.body, dict) else asked.body,
-                  world.now())  # fmt: skip
-    world.record(record)
-    fault = world.take_fault(name, channel)
-    if fault is not None and fault.delay:
-        await asyncio.sleep(fault.delay)
-    if fault is not None and fault.drop == "before":
-        record.status = 0
-        return Dropped()
-    try:
-        if fault is not None and fault.error is not None:
-            raise fault.error
+    body = asked.body if isinstance(asked.body, dict) else {"value": asked.body}
+    call = Call(str(bot.id), name, str(channel or ""), body, world.now())
+
+    async def carry_out() -> Response:
         headers = world.pace.admit(bot.id, name, channel)
         result = await api.methods[name](bot, asked)
+        call.status = 200 if result is not None else 204
+        return Response(status_code=204, headers=headers) if result is None else _answer(result, 200, headers)
+
+    try:
+        return await world.met(call, carry_out)
     except TooFast as slow:
-        record.status, record.code = 429, slow.code
-        return _too_fast(slow, via=fault is None or fault.via)
+        call.status, call.error = 429, str(slow.code or "")
+        return _too_fast(slow)
     except ApiError as error:
-        record.status, record.code = error.status, error.code
+        call.status, call.error = error.status, str(error.code or "")
         return _refused(error)
-    if fault is not None and fault.drop == "after":
-        record.status = 0
-        return Dropped()
-    record.status = 200 if result is not None else 204
-    if result is None:
-        return Response(status_code=204, headers=headers)
-    return _answer(result, 200, headers)
 
 
 def _bot(world: World, request: Request, name: str, path: dict[str, str]) -> Bot | None:
@@ -153,13 +134,12 @@ async def _asked(request: Request, path: dict[str, str]) -> Asked:
     return Asked(path, parsed, files, dict(request.query_params))
 
 
-def _too_fast(slow: TooFast, *, via: bool) -> Response:
-    """A 429 by Discord itself; without Via, as the wall in front of it answers."""
+def _too_fast(slow: TooFast) -> Response:
     headers = {"Retry-After": str(math.ceil(slow.after))}
-    if via:
+    if slow.via:
         headers |= {"X-RateLimit-Scope": "global" if slow.everywhere else "user"}
         headers |= {"X-RateLimit-Global": "true"} if slow.everywhere else {}
-    return _answer(slow.body, 429, headers, via=via)
+    return _answer(slow.body, 429, headers, via=slow.via)
 
 
 def _refused(error: ApiError) -> Response:

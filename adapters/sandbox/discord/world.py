@@ -17,16 +17,14 @@ edit_channel, me, application. Wrong use raises ValueError.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar
 
 from adapters.sandbox.change import Change
 from adapters.sandbox.discord import wire
-from adapters.sandbox.discord.faults import ApiError, Call, Fault, Pace, TooFast
+from adapters.sandbox.discord.faults import ApiError, Pace, TooFast
 from adapters.sandbox.discord.gateway import (
     DIRECT_MESSAGES,
     GUILD_MESSAGES,
@@ -55,9 +53,7 @@ from adapters.sandbox.discord.records import (
 )
 from adapters.sandbox.shelf import Shelf
 
-T = TypeVar("T")
 RESPOND_S = 3.0
-_CALLS_KEPT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +72,11 @@ def token_of(bot_id: int) -> str:
 
 
 class World(Holdings):
-    """The people's side of the sandbox: acts, views, scripted faults and the record of calls."""
+    """The people's side of the sandbox: acts, views, and scripted refusals."""
 
     def __init__(self, shelf: Shelf, change: Change, *, rate_scale: float = 1) -> None:
         super().__init__(shelf, change)
         self.pace = Pace(self.now, rate_scale)
-        self.calls: list[Call] = []
-        self._faults: list[Fault] = []
 
     # Who and what there is. Adding what exists already changes nothing but names.
 
@@ -329,21 +323,7 @@ class World(Holdings):
 
         return await self.until(given, timeout)
 
-    async def until(self, check: Callable[[], T | None], timeout: float = 5) -> T:
-        """Wait for `check` to be true, asking again after each change; a LookupError or ValueError means not yet."""
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    try:
-                        if value := check():
-                            return value
-                    except (LookupError, ValueError):
-                        pass
-                    await self.changed()
-        except TimeoutError:
-            raise TimeoutError(f"it did not happen within {timeout:g} s") from None
-
-    # What goes wrong, and what was called.
+    # What goes wrong.
 
     def fail(
         self,
@@ -357,7 +337,7 @@ class World(Holdings):
         everywhere: bool = False,
         via: bool = True,
         times: int | None = 1,
-        channel: int | None = None,
+        chat: int | None = None,
     ) -> None:
         """The next `times` calls of a method (`*`: any; None: until `mend`) are refused and change nothing.
 
@@ -365,42 +345,8 @@ class World(Holdings):
         """
         error: ApiError | TooFast = ApiError(status, code, message=message, errors=errors)
         if retry_after is not None:
-            error = TooFast(retry_after, everywhere=everywhere, code=code)
-        self._faults.append(Fault(method, times, channel, error=error, via=via))
-
-    def drop(
-        self, method: str, *, when: Literal["before", "after"], times: int | None = 1, channel: int | None = None
-    ) -> None:
-        """The connection breaks: before the call was carried out, or after, so that its answer is lost."""
-        self._faults.append(Fault(method, times, channel, drop=when))
-
-    def delay(self, method: str, seconds: float, *, times: int | None = 1, channel: int | None = None) -> None:
-        """The call is carried out after so many real seconds."""
-        self._faults.append(Fault(method, times, channel, delay=seconds))
-
-    def mend(self) -> None:
-        """Forget every scripted fault."""
-        self._faults.clear()
-
-    def take_fault(self, method: str, channel: int) -> Fault | None:
-        """The fault that this call meets, used up once."""
-        for fault in self._faults:
-            if fault.fits(method, channel):
-                if fault.times is not None:
-                    fault.times -= 1
-                    if fault.times == 0:
-                        self._faults.remove(fault)
-                return fault
-        return None
-
-    def record(self, call: Call) -> None:
-        self.calls.append(call)
-        del self.calls[:-_CALLS_KEPT]
-        self.announce()
-
-    def calls_of(self, method: str, *, channel: int | None = None) -> list[Call]:
-        """The calls of one method, oldest first."""
-        return [call for call in self.calls if call.method == method and channel in (None, call.channel)]
+            error = TooFast(retry_after, everywhere=everywhere, code=code, via=via)
+        self.refuse(method, error, times=times, chat=chat)
 
     async def disconnect(self, bot: Bot | int | None = None, *, code: int = 4000) -> None:
         """The gateway closes a bot's connection; its session can be resumed."""

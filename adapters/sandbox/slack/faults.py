@@ -1,11 +1,10 @@
-"""What a Web API call may run into: Slack's rate limits, and faults that a test scripts."""
+"""How the Web API refuses: in Slack's words, and by its rate limits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 
 class ApiError(Exception):
@@ -14,33 +13,6 @@ class ApiError(Exception):
     def __init__(self, error: str, *details: str, status: int = 200, retry_after: int | None = None) -> None:
         super().__init__(error)
         self.error, self.details, self.status, self.retry_after = error, details, status, retry_after
-
-
-@dataclass(slots=True)
-class Call:
-    """A call that the app made. `status` is None until it was answered, and 0 when the connection was dropped."""
-
-    team: str
-    method: str
-    params: dict[str, Any]
-    at: float
-    status: int | None = None
-    error: str = ""
-
-
-@dataclass(slots=True)
-class Fault:
-    """What the next `times` calls of a method (`*`: any) meet; None is for ever. `chat` narrows it to one channel."""
-
-    method: str
-    times: int | None
-    chat: str | None = None
-    error: ApiError | None = None
-    drop: Literal["", "before", "after"] = ""
-    delay: float = 0
-
-    def fits(self, method: str, chat: str) -> bool:
-        return self.method.lower() in ("*", method.lower()) and (self.chat is None or self.chat == chat)
 
 
 # Calls a minute per method and workspace (tiers 2, 3 and 4); what is not named is not limited here.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import time
 from typing import Any
 
 from adapters.sandbox.change import Change
 from adapters.sandbox.shelf import Shelf
 from adapters.sandbox.slack.records import App, Channel, Envelope, File, Message, Person, Press, Team, View
+from adapters.sandbox.state import State
 
 Json = dict[str, Any]
 RESPONSE_USES, RESPONSE_KEPT_S, TRIGGER_S, ACK_S = 5, 1800, 3, 3
@@ -17,10 +16,11 @@ RESPONSE_USES, RESPONSE_KEPT_S, TRIGGER_S, ACK_S = 5, 1800, 3, 3
 AGAIN_AFTER_S = (ACK_S, 60, 300)
 
 
-class Holdings:
+class Holdings(State):
     """Everything by its id. `keep` puts a record on the shelf, `announce` commits and wakes whoever waits."""
 
     def __init__(self, shelf: Shelf, change: Change) -> None:
+        super().__init__(shelf, change)
         self.app = App()
         self.teams: dict[str, Team] = {}
         self.people: dict[str, Person] = {}
@@ -32,36 +32,17 @@ class Holdings:
         self.url = ""
         self._triggers: dict[str, tuple[str, float]] = {}
         self._responses: dict[str, tuple[str, float, int]] = {}
-        self._shelf, self._change = shelf, change
-        self._skipped, self._last_ts = 0.0, 0
+        self._last_ts = 0
         self._load()
 
     def _load(self) -> None:
-        for body in self._shelf.all("slack_app"):
-            self.app = App.model_validate_json(body)
-        for body in self._shelf.all("slack_team"):
-            team = Team.model_validate_json(body)
-            self.teams[team.id] = team
-        for body in self._shelf.all("slack_person"):
-            person = Person.model_validate_json(body)
-            self.people[person.id] = person
-        for body in self._shelf.all("slack_channel"):
-            channel = Channel.model_validate_json(body)
-            self.channels[channel.id] = channel
-        for body in self._shelf.all("slack_message"):
-            key, _, rest = body.partition("\n")
-            message = Message.model_validate_json(rest)
+        self.app = next(self.kept("slack_app", App), self.app)
+        self.teams = {team.id: team for team in self.kept("slack_team", Team)}
+        self.people = {person.id: person for person in self.kept("slack_person", Person)}
+        self.channels = {channel.id: channel for channel in self.kept("slack_channel", Channel)}
+        for key, message in self.kept_with_keys("slack_message", Message):
             self.channels[key].history[message.ts] = message
             self.files |= {file.id: file for file in message.files}
-
-    def now(self) -> float:
-        """Unix seconds, moved on by what `skip` skipped."""
-        return time.time() + self._skipped
-
-    def skip(self, seconds: float) -> None:
-        """Let time pass at once: triggers and response_urls run out, events come again, rate limits recover."""
-        self._skipped += seconds
-        self.announce()
 
     def new_ts(self) -> str:
         """A message's id: seconds and microseconds, never twice."""
@@ -90,18 +71,6 @@ class Holdings:
     def content(self, file: File) -> bytes:
         """The bytes of a file."""
         return self._shelf.file(f"slack/{file.id}") or b""
-
-    def announce(self, *channels: Channel) -> None:
-        """Commit what was kept, and wake sockets, the page, and whoever awaits `until`."""
-        self._shelf.commit()
-        for channel in channels:
-            channel.touch()
-        self._change.announce()
-
-    @property
-    def next_change(self) -> asyncio.Event:
-        """Set at the next change. Take it before looking, and nothing is missed."""
-        return self._change.next
 
     def team_of(self, channel: Channel) -> Team:
         return self.teams[channel.team]

@@ -10,24 +10,16 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from adapters.sandbox.faults import Call
 from adapters.sandbox.slack.api import SCOPES, WebApi, parameters
-from adapters.sandbox.slack.faults import ApiError, Call
+from adapters.sandbox.slack.faults import ApiError
 from adapters.sandbox.slack.records import Team
 from adapters.sandbox.slack.world import World
 
 _TICK_S = 0.25
 _REFRESH = {"type": "disconnect", "reason": "refresh_requested", "debug_info": {"host": "sandbox"}}
-
-
-class Dropped(Response):
-    """A connection that breaks in the middle of its answer."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"64")]})
-        # The server closes a connection whose announced body never came.
 
 
 class Sockets:
@@ -154,45 +146,35 @@ async def _call(world: World, api: WebApi, request: Request) -> Response:
         return _refused(error)
     team = next((team for team in world.teams.values() if team.token == token), None)
     chat = str(params.get("channel") or params.get("channel_id") or "")
-    record = Call(team.id if team else "", name, params, world.now())
-    world.record(record)
-    fault = world.take_fault(name, chat)
-    if fault is not None and fault.delay:
-        await asyncio.sleep(fault.delay)
-    if fault is not None and fault.drop == "before":
-        record.status = 0
-        return Dropped()
+    call = Call(team.id if team else "", name, chat, params, world.now())
+
+    async def carry_out() -> Response:
+        result = await _result(world, api, call, token, team)
+        call.status = 200
+        return JSONResponse({"ok": True} | result, headers={"x-oauth-scopes": SCOPES})
+
     try:
-        if fault is not None and fault.error is not None:
-            raise fault.error
-        result = await _carry_out(world, api, name, token, team, params, chat)
+        return await world.met(call, carry_out)
     except ApiError as error:
-        record.status, record.error = error.status, error.error
+        call.status, call.error = error.status, error.error
         return _refused(error)
-    if fault is not None and fault.drop == "after":
-        record.status = 0
-        return Dropped()
-    record.status = 200
-    return JSONResponse({"ok": True} | result, headers={"x-oauth-scopes": SCOPES})
 
 
-async def _carry_out(
-    world: World, api: WebApi, name: str, token: str, team: Team | None, params: dict[str, object], chat: str
-) -> dict[str, object]:
-    if name == "apps.connections.open":
+async def _result(world: World, api: WebApi, call: Call, token: str, team: Team | None) -> dict[str, object]:
+    if call.method == "apps.connections.open":
         if token != world.app.token or not token:
             raise ApiError("invalid_auth")
         return api.open_connection()
-    method = api.method(name)
+    method = api.method(call.method)
     if method is None:
         raise ApiError("unknown_method")
     if team is None:
         raise ApiError("invalid_auth" if token else "not_authed")
     if team.revoked:
         raise ApiError("token_revoked")
-    if wait := world.pace.admit(team.id, name, chat):
+    if wait := world.pace.admit(team.id, call.method, call.chat):
         raise ApiError("ratelimited", status=429, retry_after=wait)
-    return await method(team, params)
+    return await method(team, call.params)
 
 
 def _refused(error: ApiError) -> Response:

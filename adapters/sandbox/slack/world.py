@@ -18,32 +18,27 @@ import hashlib
 import hmac
 import json
 import secrets
-from asyncio import timeout as _timeout
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeVar
+from typing import Any
 from urllib.parse import urlencode
 
 from adapters.sandbox.change import Change
 from adapters.sandbox.shelf import Shelf
 from adapters.sandbox.slack import blocks, wire
-from adapters.sandbox.slack.faults import ApiError, Call, Fault, Pace
+from adapters.sandbox.slack.faults import ApiError, Pace
 from adapters.sandbox.slack.holdings import Holdings
 from adapters.sandbox.slack.records import Channel, Envelope, Message, Person, Press, Team, View
 
-T = TypeVar("T")
 Json = dict[str, Any]
-_CALLS_KEPT = 20_000
 
 
 class World(Holdings):
-    """The people's side of the sandbox: acts, views, scripted faults and the record of calls."""
+    """The people's side of the sandbox: acts, views, and scripted refusals."""
 
     def __init__(self, shelf: Shelf, change: Change, *, rate_scale: float = 1) -> None:
         super().__init__(shelf, change)
         self.pace = Pace(self.now, rate_scale)
-        self.calls: list[Call] = []
         self.sockets_refused = 0
-        self._faults: list[Fault] = []
         self._cut: list[Callable[[bool], None]] = []
 
     # Who and what there is. Adding what exists already changes nothing but names.
@@ -244,22 +239,7 @@ class World(Holdings):
     def acked(self, press: Press) -> bool:
         return self.envelopes[press.envelope].acked_at is not None
 
-    async def until(self, check: Callable[[], T | None], timeout: float = 5) -> T:
-        """Wait for `check` to be true, asking again after each change; a LookupError or ValueError means not yet."""
-        try:
-            async with _timeout(timeout):
-                while True:
-                    waiting = self.next_change
-                    try:
-                        if value := check():
-                            return value
-                    except (LookupError, ValueError):
-                        pass
-                    await waiting.wait()
-        except TimeoutError:
-            raise TimeoutError(f"it did not happen within {timeout:g} s") from None
-
-    # What goes wrong, and what was called.
+    # What goes wrong.
 
     def fail(
         self, method: str, *, error: str = "internal_error", status: int = 200, retry_after: int | None = None,
@@ -269,33 +249,12 @@ class World(Holdings):
         refusal = ApiError(error, status=status)
         if retry_after is not None:
             refusal = ApiError("ratelimited", status=429, retry_after=retry_after)
-        self._faults.append(Fault(method, times, chat, error=refusal))
-
-    def drop(
-        self, method: str, *, when: Literal["before", "after"], times: int | None = 1, chat: str | None = None
-    ) -> None:
-        """The connection breaks: before the call was carried out, or after, so that its answer is lost."""
-        self._faults.append(Fault(method, times, chat, drop=when))
-
-    def delay(self, method: str, seconds: float, *, times: int | None = 1, chat: str | None = None) -> None:
-        """The call is carried out after so many real seconds."""
-        self._faults.append(Fault(method, times, chat, delay=seconds))
+        self.refuse(method, refusal, times=times, chat=chat)
 
     def mend(self) -> None:
         """Forget every scripted fault."""
-        self._faults.clear()
+        super().mend()
         self.sockets_refused = 0
-
-    def take_fault(self, method: str, chat: str) -> Fault | None:
-        """The fault that this call meets, used up once."""
-        for fault in self._faults:
-            if fault.fits(method, chat):
-                if fault.times is not None:
-                    fault.times -= 1
-                    if fault.times == 0:
-                        self._faults.remove(fault)
-                return fault
-        return None
 
     def cut_sockets(self, *, refuse: int = 0, warn: bool = False) -> None:
         """Every socket breaks off, and the next `refuse` attempts to open one fail.
@@ -315,19 +274,6 @@ class World(Holdings):
     def connected(self) -> int:
         """How many sockets are open."""
         return len(self._cut)
-
-    def record(self, call: Call) -> None:
-        self.calls.append(call)
-        del self.calls[:-_CALLS_KEPT]
-        self.announce()
-
-    def calls_of(self, method: str, *, chat: str | None = None) -> list[Call]:
-        """The calls of one method, oldest first."""
-        return [
-            call
-            for call in self.calls
-            if call.method.lower() == method.lower() and chat in (None, call.params.get("channel"))
-        ]
 
     def signed(self, payload: Json, *, at: float | None = None, secret: str = "") -> tuple[dict[str, str], bytes]:
         """Headers and body of a payload as Slack sends it over HTTP, signed at an instant (Unix seconds)."""

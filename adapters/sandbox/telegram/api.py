@@ -104,7 +104,7 @@ class BotApi:
                 break
             try:
                 async with asyncio.timeout(remaining):
-                    await self._world.changed()
+                    await self._world.next_change.wait()
             except TimeoutError:
                 break
             if self._polls[bot.id] is not poll:

@@ -1,11 +1,10 @@
-"""What a Bot API call may run into: Telegram's rate limits, and faults that a test scripts."""
+"""How the Bot API refuses: in Telegram's words, and by its rate limits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 
 class ApiError(Exception):
@@ -16,33 +15,6 @@ class ApiError(Exception):
         self.status = status
         self.description = description
         self.parameters = parameters
-
-
-@dataclass(slots=True)
-class Call:
-    """A call that a bot made. `status` is None until it was answered, and 0 when the connection was dropped."""
-
-    bot: int
-    method: str
-    params: dict[str, Any]
-    at: float
-    status: int | None = None
-    description: str = ""
-
-
-@dataclass(slots=True)
-class Fault:
-    """What the next `times` calls of a method (`*`: any) meet; None is for ever. `chat` narrows it to one chat."""
-
-    method: str
-    times: int | None
-    chat: int | None = None
-    error: ApiError | None = None
-    drop: Literal["", "before", "after"] = ""
-    delay: float = 0
-
-    def fits(self, method: str, chat: str) -> bool:
-        return self.method.lower() in ("*", method.lower()) and (self.chat is None or str(self.chat) == chat)
 
 
 @dataclass(slots=True)

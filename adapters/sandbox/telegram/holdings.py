@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Iterator, Mapping
 
 from adapters.sandbox.change import Change
 from adapters.sandbox.shelf import Shelf
+from adapters.sandbox.state import State
 from adapters.sandbox.telegram.records import Bot, Chat, Document, Message, Person, Press, Update
 
 PRESS_KEPT_S = 150
@@ -16,55 +16,34 @@ IDLE_WEEK_S = 7 * 24 * 3600
 ON_REQUEST = {"chat_member", "message_reaction", "message_reaction_count"}
 
 
-class Holdings:
+class Holdings(State):
     """Everything by its id. `keep` puts a record on the shelf, `announce` commits and wakes whoever waits."""
 
     def __init__(self, shelf: Shelf, change: Change) -> None:
+        super().__init__(shelf, change)
         self.people: dict[int, Person] = {}
         self.bots: dict[int, Bot] = {}
         self.chats: dict[str, Chat] = {}
         self.presses: dict[str, Press] = {}
         self.updates: dict[int, list[Update]] = {}
         self.past: dict[tuple[int, int], Update] = {}
-        self._shelf = shelf
-        self._skipped = 0.0
-        self._change = change
         self._load()
 
     def _load(self) -> None:
-        for body in self._shelf.all("person"):
-            person = Person.model_validate_json(body)
-            self.people[person.id] = person
-        for body in self._shelf.all("bot"):
-            bot = Bot.model_validate_json(body)
-            self.bots[bot.id] = bot
-            self.updates[bot.id] = []
-        for body in self._shelf.all("chat"):
-            chat = Chat.model_validate_json(body)
-            self.chats[chat.key] = chat
-        for body in self._shelf.all("message"):
-            key, _, rest = body.partition("\n")
-            message = Message.model_validate_json(rest)
+        self.people = {person.id: person for person in self.kept("person", Person)}
+        self.bots = {bot.id: bot for bot in self.kept("bot", Bot)}
+        self.updates = {bot: [] for bot in self.bots}
+        self.chats = {chat.key: chat for chat in self.kept("chat", Chat)}
+        for key, message in self.kept_with_keys("message", Message):
             self.chats[key].history[message.id] = message
-        for body in self._shelf.all("press"):
-            press = Press.model_validate_json(body)
+        for press in self.kept("press", Press):
             if self.now() - press.at > MESSAGE_KEPT_S:
                 self._shelf.drop("press", press.id)
             else:
                 self.presses[press.id] = press
-        for body in self._shelf.all("update"):
-            update = Update.model_validate_json(body)
+        for update in self.kept("update", Update):
             self.updates[update.bot].append(update)
             self.past[update.bot, update.id] = update
-
-    def now(self) -> float:
-        """Unix seconds, moved on by what `skip` skipped."""
-        return time.time() + self._skipped
-
-    def skip(self, seconds: float) -> None:
-        """Let time pass at once: queries grow old, unconfirmed updates run out, rate limits recover."""
-        self._skipped += seconds
-        self.announce()
 
     def keep(self, *records: Person | Bot | Chat | Press | Update) -> None:
         for record in records:
@@ -101,17 +80,6 @@ class Holdings:
     def content(self, document: Document) -> bytes:
         """The bytes of a document."""
         return self._shelf.file(document.file_id) or b""
-
-    def announce(self, *chats: Chat) -> None:
-        """Commit what was kept, and wake pollers, web hooks, the page, and whoever awaits `until`."""
-        self._shelf.commit()
-        for chat in chats:
-            chat.touch()
-        self._change.announce()
-
-    async def changed(self) -> None:
-        """Return after the next change."""
-        await self._change.next.wait()
 
     def bots_of(self, chat: Chat) -> Iterator[Bot]:
         for bot in self.bots.values():

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
+from adapters.sandbox.faults import Call
 from adapters.sandbox.telegram import params as parameters
 from adapters.sandbox.telegram.api import UPLOAD_LIMIT, BotApi
-from adapters.sandbox.telegram.faults import ApiError, Call
+from adapters.sandbox.telegram.faults import ApiError
 from adapters.sandbox.telegram.records import Bot
 from adapters.sandbox.telegram.world import World
 
 _COUNTED = ("send", "edit", "delete")
-
-
-class Dropped(Response):
-    """A connection that breaks in the middle of its answer."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"64")]})
-        # The server closes a connection whose announced body never came.
 
 
 def routes(world: World, api: BotApi) -> list[Route]:
@@ -59,29 +49,20 @@ async def _call(world: World, api: BotApi, request: Request) -> Response:
         params = parameters.read(request.url.query, request.headers.get("content-type", ""), await request.body())
     except ApiError as error:
         return _envelope(error)
-    record = Call(bot.id, name, params.recorded(), world.now())
-    world.record(record)
-    chat = params.text("chat_id")
-    fault = world.take_fault(name, chat)
-    if fault is not None and fault.delay:
-        await asyncio.sleep(fault.delay)
-    if fault is not None and fault.drop == "before":
-        record.status = 0
-        return Dropped()
-    try:
-        if fault is not None and fault.error is not None:
-            raise fault.error
-        if name.lower().startswith(_COUNTED) and chat and (wait := world.pace.admit(bot.id, chat)):
+    call = Call(str(bot.id), name, params.text("chat_id"), params.recorded(), world.now())
+
+    async def carry_out() -> Response:
+        if name.lower().startswith(_COUNTED) and call.chat and (wait := world.pace.admit(bot.id, call.chat)):
             raise ApiError(429, f"Too Many Requests: retry after {wait}", retry_after=wait)
         result = await method(bot, params)
+        call.status = 200
+        return JSONResponse({"ok": True, "result": result})
+
+    try:
+        return await world.met(call, carry_out)
     except ApiError as error:
-        record.status, record.description = error.status, error.description
+        call.status, call.error = error.status, error.description
         return _envelope(error)
-    if fault is not None and fault.drop == "after":
-        record.status = 0
-        return Dropped()
-    record.status = 200
-    return JSONResponse({"ok": True, "result": result})
 
 
 def _bot(world: World, request: Request) -> Bot | None:

@@ -28,7 +28,7 @@ class Webhooks:
                 while True:
                     for bot in self._world.bots.values():
                         self._push_pending(client, bot)
-                    await self._world.changed()
+                    await self._world.next_change.wait()
             finally:
                 for task in self._under_way.values():
                     task.cancel()

@@ -11,16 +11,15 @@ raises ValueError.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from adapters.sandbox.change import Change
 from adapters.sandbox.shelf import Shelf
 from adapters.sandbox.telegram import markup, wire
-from adapters.sandbox.telegram.faults import ApiError, Call, Fault, Pace
+from adapters.sandbox.telegram.faults import ApiError, Pace
 from adapters.sandbox.telegram.holdings import Holdings
 from adapters.sandbox.telegram.records import (
     ANONYMOUS_ADMIN,
@@ -38,19 +37,15 @@ from adapters.sandbox.telegram.records import (
     Update,
 )
 
-T = TypeVar("T")
 _CHANNEL = -1002000000001
-_CALLS_KEPT = 20_000
 
 
 class World(Holdings):
-    """The people's side of the sandbox: acts, views, scripted faults and the record of calls."""
+    """The people's side of the sandbox: acts, views, and scripted refusals."""
 
     def __init__(self, shelf: Shelf, change: Change, *, rate_scale: float = 1) -> None:
         super().__init__(shelf, change)
         self.pace = Pace(self.now, rate_scale)
-        self.calls: list[Call] = []
-        self._faults: list[Fault] = []
 
     # Who and what there is. Adding what exists already changes nothing but names.
 
@@ -351,21 +346,7 @@ class World(Holdings):
         """What the bot answered the press with. Raises TimeoutError after `timeout` seconds."""
         return await self.until(lambda: self.presses[press.id].answer, timeout)
 
-    async def until(self, check: Callable[[], T | None], timeout: float = 5) -> T:
-        """Wait for `check` to be true, asking again after each change; a LookupError or ValueError means not yet."""
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    try:
-                        if value := check():
-                            return value
-                    except (LookupError, ValueError):
-                        pass
-                    await self.changed()
-        except TimeoutError:
-            raise TimeoutError(f"it did not happen within {timeout:g} s") from None
-
-    # What goes wrong, and what was called.
+    # What goes wrong.
 
     def fail(
         self,
@@ -382,45 +363,7 @@ class World(Holdings):
             error = ApiError(429, f"Too Many Requests: retry after {retry_after}", retry_after=retry_after)
         else:
             error = ApiError(status, description or ("Internal Server Error" if status >= 500 else "Bad Request"))
-        self._faults.append(Fault(method, times, chat, error=error))
-
-    def drop(
-        self, method: str, *, when: Literal["before", "after"], times: int | None = 1, chat: int | None = None
-    ) -> None:
-        """The connection breaks: before the call was carried out, or after, so that its answer is lost."""
-        self._faults.append(Fault(method, times, chat, drop=when))
-
-    def delay(self, method: str, seconds: float, *, times: int | None = 1, chat: int | None = None) -> None:
-        """The call is carried out after so many real seconds."""
-        self._faults.append(Fault(method, times, chat, delay=seconds))
-
-    def mend(self) -> None:
-        """Forget every scripted fault."""
-        self._faults.clear()
-
-    def take_fault(self, method: str, chat: str) -> Fault | None:
-        """The fault that this call meets, used up once."""
-        for fault in self._faults:
-            if fault.fits(method, chat):
-                if fault.times is not None:
-                    fault.times -= 1
-                    if fault.times == 0:
-                        self._faults.remove(fault)
-                return fault
-        return None
-
-    def record(self, call: Call) -> None:
-        self.calls.append(call)
-        del self.calls[:-_CALLS_KEPT]
-        self.announce()
-
-    def calls_of(self, method: str, *, chat: int | None = None) -> list[Call]:
-        """The calls of one method, oldest first."""
-        return [
-            call
-            for call in self.calls
-            if call.method.lower() == method.lower() and (chat is None or str(call.params.get("chat_id")) == str(chat))
-        ]
+        self.refuse(method, error, times=times, chat=chat)
 
     # How a message comes to be; the Bot API posts through these too.
 
