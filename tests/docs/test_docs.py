@@ -176,6 +176,8 @@ def test_every_block_can_be_read(page: Path) -> None:
             case "python":
                 ast.parse(block.text)
                 compile(block.text, page.name, "exec")
+            case "po":
+                assert block.text.strip() in (ROOT / "core/locale/en/LC_MESSAGES/placet.po").read_text()
             case kind:
                 assert kind in ("", "sh", "console", "mermaid"), f"a block of a kind that is not checked: {kind}"
 
