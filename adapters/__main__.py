@@ -59,7 +59,7 @@ def platform_check(name: str) -> Check:
 
     async def check() -> Sequence[Finding]:
         try:
-            surface = PLATFORMS[name](Hooks(Nobody(), Nobody(), lambda _: Nobody()))
+            surface = PLATFORMS[name](Hooks(Nobody(), Nobody(), lambda _: Nobody(), Nobody().groups))
         except BadSetting as bad:
             return [Finding("fail", str(bad), f"set {bad.name} right")]
         if surface is None:
@@ -81,6 +81,21 @@ class Nobody:
 
     async def pending(self, actor: Actor) -> Reply:
         raise Unavailable("this process only checks")
+
+    async def rules(self, actor: Actor, agent: str) -> Reply:
+        raise Unavailable("this process only checks")
+
+    async def mode(self, actor: Actor, agent: str, mode: str) -> Reply:
+        raise Unavailable("this process only checks")
+
+    async def pause(self, actor: Actor, agent: str) -> Reply:
+        raise Unavailable("this process only checks")
+
+    async def resume(self, actor: Actor, agent: str) -> Reply:
+        raise Unavailable("this process only checks")
+
+    async def groups(self, platform: str) -> frozenset[str]:
+        return frozenset()
 
     async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
         raise Unavailable("this process only checks")

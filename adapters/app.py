@@ -105,7 +105,7 @@ async def running(
         codec = load_codec(settings.temporal_codec) if settings.temporal_codec else None
         temporal = Temporal(temporal_address, settings.temporal_namespace, codec=codec)
         stack.push_async_callback(temporal.close)
-        directory = Directory()
+        directory = Directory(settings.language)
         approvals = Approvals(
             store=store, gate=gate, bell=TemporalBell(temporal, metrics), feed=feed, clock=clock, meter=metrics,
             directory=directory,
@@ -153,7 +153,8 @@ async def _start_bots(
     def lease(name: str) -> Lease:
         return StoredLease(app.store, app.approvals.clock, name)
 
-    hooks = Hooks(ChatCommands(app.approvals, app.desk), app.desk, lease)
+    commands = ChatCommands(app.approvals, app.desk)
+    hooks = Hooks(commands, app.desk, lease, commands.groups)
     for name, build in platforms.items():
         surface = build(hooks)
         if surface is not None:

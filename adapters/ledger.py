@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -16,7 +17,7 @@ from sqlalchemy import bindparam, select, update
 from adapters import tables as t
 from adapters.people import People
 from adapters.statements import Line, Row, Statement
-from core.approvals import Approval, AuditLine, Effect, Kind, Message, Outcome, Posted, Runtime, Status
+from core.approvals import Approval, AuditLine, Effect, Kind, Message, Outcome, Posted, Runtime, Status, Update, Vote
 
 _row = t.approvals.c
 _card = t.messages.c
@@ -82,7 +83,11 @@ _EXPIRING = Statement(
 )
 _UNCONSUMED = Statement(
     select(*_approval)
-    .where(sa.text(t.IS_UNCONSUMED), _row.decided_at < bindparam("before"))
+    .where(
+        sa.text(t.IS_UNCONSUMED),
+        _row.decided_at < bindparam("before"),
+        ~sa.exists().where(t.agents.c.id == _row.agent, t.agents.c.paused_at.is_not(None)),
+    )
     .order_by(_row.decided_at.desc())
     .limit(_LIMIT)
 )
@@ -116,19 +121,80 @@ _UNSTARTED = Statement(
     .order_by(_row.checked_at.asc().nulls_first(), _row.created_at)
     .limit(_LIMIT)
 )
+_TOUCH_OPEN = Statement(
+    update(t.approvals)
+    .where(_row.agent == bindparam("is_agent"), sa.text(t.IS_OPEN))
+    .values(revision=_row.revision + sa.literal_column("1"))
+    .returning(_row.id, _row.revision)
+)
+_LAST_OF_LANE = Statement(
+    select(*_approval)
+    .where(
+        _row.agent == bindparam("is_agent"),
+        _row.lane == bindparam("in_lane"),
+        sa.text("lane IS NOT NULL AND run_id IS NOT NULL AND runtime = 'turn'"),
+    )
+    .order_by(_row.created_at.desc())
+    .limit(1)
+)
+_OF_RUN = Statement(
+    select(*_approval)
+    .where(
+        _row.agent == bindparam("is_agent"),
+        _row.run_id == bindparam("of_run"),
+        sa.text("run_id IS NOT NULL AND runtime = 'turn'"),
+    )
+    .order_by(_row.created_at)
+)
+_DECLINED_BY = Statement(
+    select(*_approval)
+    .where(
+        _row.agent == bindparam("is_agent"),
+        _row.lane == bindparam("in_lane"),
+        _row.decision_key == bindparam("key"),
+        sa.text("lane IS NOT NULL AND status = 'declined'"),
+    )
+    .order_by(_row.created_at)
+)
+_CLOSE_RUN = Statement(lambda insert: insert(t.runs).on_conflict_do_nothing())
+_RUN_CLOSED = Statement(
+    select(t.runs.c.closed_at).where(t.runs.c.agent == bindparam("is_agent"), t.runs.c.run_id == bindparam("of_run"))
+)
+# Numbers are given when a row is written and seen when it is committed: without the lock, one transaction could give a
+# lower number and commit later, and whoever read between the two would never hear of it.
+_IN_ORDER = Statement(select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(bindparam("is_agent", type_=sa.Text())))))
+_ADD_UPDATE = Statement(
+    lambda insert: (
+        insert(t.updates)
+        .inline()
+        .values({name: bindparam(name) for name in ("agent", "approval_id", "at", "status", "outcome", "text")})
+        .returning(t.updates.c.number)
+    )
+)
+_UPDATES = Statement(
+    select(*t.updates.c)
+    .where(t.updates.c.agent == bindparam("is_agent"), t.updates.c.number > bindparam("since", type_=sa.BigInteger()))
+    .order_by(t.updates.c.number)
+    .limit(_LIMIT)
+)
 _WAITING = Statement(select(sa.func.count(), sa.func.min(_row.created_at)).where(sa.text(t.IS_PENDING)))
 _UNDELIVERABLE = Statement(select(sa.func.count()).where(sa.text(t.IS_PENDING), _row.undeliverable.is_not(None)))
 
 _VOTE = Statement(
     lambda insert: (vote := insert(t.votes)).on_conflict_do_update(
         index_elements=["approval_id", "person", "content_revision"],
-        set_={"verdict": vote.excluded.verdict, "at": vote.excluded.at},
+        set_={name: vote.excluded[name] for name in ("verdict", "at", "roles")},
     )
 )
 _VOTES_OF = Statement(
-    select(t.votes.c.person, t.votes.c.content_revision, t.votes.c.verdict)
+    select(t.votes.c.person, t.votes.c.content_revision, t.votes.c.verdict, t.votes.c.at, t.votes.c.roles)
     .where(t.votes.c.approval_id == bindparam("approval"))
     .order_by(t.votes.c.at, t.votes.c.person)
+)
+_DROP_VOTES = Statement(
+    sa.delete(t.votes).where(
+        t.votes.c.approval_id == bindparam("approval"), t.votes.c.content_revision == bindparam("content")
+    )
 )
 _LINE = tuple(t.audit.c[field.name] for field in fields(AuditLine))
 _AUDIT = Statement(
@@ -249,6 +315,18 @@ def _approvals(status: Status | None, by_agent: bool) -> Statement:
     return Statement(found.order_by(_row.created_at.desc(), _row.id.desc()).limit(_LIMIT))
 
 
+@cache
+def _open_rows(lane: bool, run: bool, tool: bool) -> Statement:
+    found = select(*_approval).where(_row.agent == bindparam("is_agent"), sa.text(t.IS_OPEN))
+    if lane:
+        found = found.where(_row.lane == bindparam("in_lane"), sa.text("lane IS NOT NULL"))
+    if run:
+        found = found.where(_row.run_id == bindparam("of_run"), sa.text("run_id IS NOT NULL"))
+    if tool:
+        found = found.where(_row.tool == bindparam("with_tool"))
+    return Statement(found.order_by(_row.created_at))
+
+
 def _known(table: sa.Table, names: Iterable[str], fixed: frozenset[str]) -> None:
     for name in names:
         if name not in table.c or name in fixed:
@@ -337,6 +415,43 @@ class Ledger(People):
     def note_check(self, approval_id: str, at: datetime, closed_rounds: int) -> None:
         self._rows(_NOTE_CHECK, {"approval": approval_id, "at": at, "rounds": closed_rounds})
 
+    def open_rows(
+        self, agent: str, *, lane: str | None = None, run_id: str | None = None, tool: str | None = None
+    ) -> Sequence[Approval]:
+        statement = _open_rows(lane is not None, run_id is not None, tool is not None)
+        return self._some_approvals(statement, is_agent=agent, in_lane=lane, of_run=run_id, with_tool=tool)
+
+    def last_of_lane(self, agent: str, lane: str) -> Approval | None:
+        return self._one_approval(_LAST_OF_LANE, is_agent=agent, in_lane=lane)
+
+    def rows_of_run(self, agent: str, run_id: str) -> Sequence[Approval]:
+        return self._some_approvals(_OF_RUN, is_agent=agent, of_run=run_id)
+
+    def declined_by(self, agent: str, lane: str, decision_key: str) -> Sequence[Approval]:
+        return self._some_approvals(_DECLINED_BY, is_agent=agent, in_lane=lane, key=decision_key)
+
+    def touch_open(self, agent: str) -> Sequence[tuple[str, int]]:
+        return [(row[0], row[1]) for row in self._rows(_TOUCH_OPEN, {"is_agent": agent})]
+
+    def close_run(self, agent: str, run_id: str, at: datetime) -> None:
+        self._rows(_CLOSE_RUN, {"agent": agent, "run_id": run_id, "closed_at": at})
+
+    def run_closed(self, agent: str, run_id: str) -> bool:
+        return bool(self._rows(_RUN_CLOSED, {"is_agent": agent, "of_run": run_id}))
+
+    def add_update(self, update: Update) -> int:
+        if self._line.dialect.name == "postgresql":
+            self._rows(_IN_ORDER, {"is_agent": update.agent})
+        ((number,),) = self._rows(
+            _ADD_UPDATE,
+            {name: getattr(update, name) for name in ("agent", "approval_id", "at", "status", "outcome", "text")},
+        )
+        return int(number)
+
+    def updates(self, agent: str, since: int, limit: int) -> Sequence[Update]:
+        rows = self._rows(_UPDATES, {"is_agent": agent, "since": since, "at_most": limit})
+        return [Update(row[0], row[1], row[2], self._moment(row[3]), *row[4:]) for row in rows]
+
     def expiring(self, now: datetime, limit: int) -> Sequence[Approval]:
         return self._some_approvals(_EXPIRING, now=now, at_most=limit)
 
@@ -364,20 +479,27 @@ class Ledger(People):
         ((count,),) = self._rows(_UNDELIVERABLE, {})
         return int(count)
 
-    def vote(self, approval_id: str, person: str, content_revision: int, verdict: str, at: datetime) -> None:
+    def vote(self, approval_id: str, vote: Vote) -> None:
         self._rows(
             _VOTE,
             {
                 "approval_id": approval_id,
-                "person": person,
-                "content_revision": content_revision,
-                "verdict": verdict,
-                "at": at,
+                "person": vote.person,
+                "content_revision": vote.content_revision,
+                "verdict": vote.verdict,
+                "at": vote.at,
+                "roles": json.dumps(vote.roles) if vote.roles else None,
             },
         )
 
-    def votes_of(self, approval_id: str) -> Sequence[tuple[str, int, str]]:
-        return [(row[0], row[1], row[2]) for row in self._rows(_VOTES_OF, {"approval": approval_id})]
+    def votes_of(self, approval_id: str) -> Sequence[Vote]:
+        return [
+            Vote(person, content, verdict, self._moment(at), tuple(json.loads(roles)) if roles else ())
+            for person, content, verdict, at, roles in self._rows(_VOTES_OF, {"approval": approval_id})
+        ]
+
+    def drop_votes(self, approval_id: str, content_revision: int) -> None:
+        self._rows(_DROP_VOTES, {"approval": approval_id, "content": content_revision})
 
     def audit(self, line: AuditLine) -> None:
         self._rows(_AUDIT, {column.name: getattr(line, column.name) for column in _LINE})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any
@@ -15,10 +16,17 @@ from uuid_utils import uuid7
 
 from adapters import tables as t
 from adapters.statements import Line, Row, Statement
-from core.approvals import Actor, Agent, Permission, Person, Route
+from core.approvals import Actor, Agent, Mode, Permission, Person, Route
+from core.people import route_from
+from core.rules import Rule, ScopeKind, token_of
+
+EFFECTS = "effects"
+# The columns of a rule in the order of the fields of core.rules.Rule.
+RULE = tuple(field.name for field in fields(Rule))
+RENEWED = ("label", "created_at", "created_by", "expires_at", "ceiling_amount", "ceiling_currency")
 
 _WITH_ROLES = (
-    select(t.people.c.id, t.people.c.name, t.roles.c.id, t.roles.c.permissions)
+    select(t.people.c.id, t.people.c.name, t.people.c.language, t.roles.c.id, t.roles.c.permissions)
     .join_from(t.people, t.memberships, isouter=True)
     .join(t.roles, t.roles.c.id == t.memberships.c.role, isouter=True)
 )
@@ -36,12 +44,90 @@ _IDENTITIES = Statement(
     .where(t.identities.c.person == bindparam("of_person"))
     .order_by(t.identities.c.platform, t.identities.c.tenant, t.identities.c.id)
 )
-_AGENT_COLUMNS = select(t.agents.c.id, t.agents.c.owner, t.agents.c.mode, t.agents.c.runs)
-_AGENT = Statement(_AGENT_COLUMNS.where(t.agents.c.id == bindparam("is_agent")))
-_AGENTS = Statement(_AGENT_COLUMNS.order_by(t.agents.c.id))
+_agents = t.agents.c
+_AGENT_COLUMNS = select(
+    _agents.id,
+    _agents.owner,
+    sa.func.coalesce(_agents.mode_set, _agents.mode),
+    _agents.runs,
+    _agents.paused_at,
+    _agents.generation,
+    _agents.version,
+)
+_AGENT = Statement(_AGENT_COLUMNS.where(_agents.id == bindparam("is_agent")))
+_AGENTS = Statement(_AGENT_COLUMNS.order_by(_agents.id))
+_APPLIED_AGENTS = Statement(
+    select(
+        _agents.id,
+        _agents.owner,
+        # What was set by command stands in the place of what the file said, so that applying it again is a change.
+        sa.case((_agents.mode.is_(None), None), else_=sa.func.coalesce(_agents.mode_set, _agents.mode)),
+        _agents.runs,
+    ).order_by(_agents.id)
+)
+_SET_MODE = Statement(
+    update(t.agents).where(_agents.id == bindparam("is_agent")).values(mode_set=bindparam("to")).returning(_agents.id)
+)
+# A mode of the file's stands over one that was set before; where the file has none, that one stays.
+_MODE_OF_FILE = Statement(
+    update(t.agents)
+    .where(_agents.id == bindparam("is_agent"), _agents.mode.is_not(None))
+    .values(mode_set=sa.null())
+    .returning(_agents.id)
+)
+_PAUSE = Statement(
+    update(t.agents)
+    .where(_agents.id == bindparam("is_agent"), _agents.paused_at.is_(None))
+    .values(paused_at=bindparam("at"), paused_by=bindparam("by"))
+    .returning(_agents.id)
+)
+_RESUME = Statement(
+    update(t.agents)
+    .where(_agents.id == bindparam("is_agent"), _agents.paused_at.is_not(None))
+    .values(paused_at=sa.null(), paused_by=sa.null())
+    .returning(_agents.id)
+)
+_RAISE_GENERATION = Statement(
+    update(t.agents)
+    .where(_agents.id == bindparam("is_agent"))
+    .values(generation=_agents.generation + sa.literal_column("1"))
+    .returning(_agents.generation)
+)
+_RAISE_VERSION = Statement(
+    update(t.agents)
+    .where(_agents.id == bindparam("is_agent"))
+    .values(version=_agents.version + sa.literal_column("1"))
+    .returning(_agents.id)
+)
+_RAISE_VERSIONS = Statement(
+    update(t.agents).values(version=_agents.version + sa.literal_column("1")).returning(_agents.id)
+)
+_rule = t.rules.c
+_RULE_COLUMNS = select(*(_rule[name] for name in RULE))
+_RULES = Statement(_RULE_COLUMNS.where(_rule.agent == bindparam("is_agent")).order_by(_rule.created_at, _rule.id))
+_RULE = Statement(_RULE_COLUMNS.where(_rule.id == bindparam("is_rule")))
+_RULE_OF_TOKEN = Statement(_RULE_COLUMNS.where(_rule.token == bindparam("button")))
+_ADD_RULE = Statement(
+    lambda insert: (
+        (rule := insert(t.rules))
+        .on_conflict_do_update(
+            index_elements=["agent", "tool", "operation", "scope_kind", "scope_value"],
+            set_={name: rule.excluded[name] for name in RENEWED},
+        )
+        .returning(*(_rule[name] for name in RULE))
+    )
+)
+_DROP_RULE = Statement(sa.delete(t.rules).where(_rule.id == bindparam("is_rule")).returning(_rule.agent))
+_DOCUMENT = Statement(select(t.documents.c.document).where(t.documents.c.name == bindparam("named")))
+_GROUPS = Statement(select(t.roles.c.id, t.roles.c.groups).where(t.roles.c.groups.is_not(None)))
 _ROUTES = Statement(select(t.routes.c.document).order_by(t.routes.c.position))
-_APPLIED_PEOPLE = Statement(select(t.people.c.id, t.people.c.name, t.people.c.identities).order_by(t.people.c.id))
-_APPLIED_ROLES = Statement(select(t.roles.c.id, t.roles.c.permissions, t.roles.c.members).order_by(t.roles.c.id))
+_LANGUAGES = Statement(select(t.chats.c.place, t.chats.c.language).order_by(t.chats.c.place))
+_APPLIED_PEOPLE = Statement(
+    select(t.people.c.id, t.people.c.name, t.people.c.identities, t.people.c.language).order_by(t.people.c.id)
+)
+_APPLIED_ROLES = Statement(
+    select(t.roles.c.id, t.roles.c.permissions, t.roles.c.members, t.roles.c.groups).order_by(t.roles.c.id)
+)
 
 _ADD_PAIRING = Statement(
     lambda insert: insert(t.pairings).values(
@@ -73,12 +159,14 @@ _ONE_AT_A_TIME = Statement(select(sa.func.pg_advisory_xact_lock(sa.literal_colum
 
 
 @cache
-def _put(table: sa.Table) -> Statement:
+def _put(table: sa.Table, *names: str) -> Statement:
+    """Insert a row, or change the one of its key: all its columns, or those that are named."""
     key = [column.name for column in table.primary_key]
-    rest = [column.name for column in table.c if column.name not in key]
+    written = names or tuple(column.name for column in table.c)
+    rest = [name for name in written if name not in key]
 
     def build(insert: Any) -> Any:
-        row = insert(table)
+        row = insert(table).values({name: bindparam(name) for name in written})
         if not rest:
             return row.on_conflict_do_nothing()
         return row.on_conflict_do_update(index_elements=key, set_={name: row.excluded[name] for name in rest})
@@ -116,27 +204,19 @@ def _permissions(text: str) -> frozenset[Permission]:
 
 
 def _person(rows: Sequence[Row]) -> Person:
-    held = [(role, permissions) for _, _, role, permissions in rows if role is not None]
+    held = [(role, permissions) for *_, role, permissions in rows if role is not None]
     return Person(
         id=rows[0][0],
         name=rows[0][1],
         permissions=frozenset().union(*(_permissions(permissions) for _, permissions in held)),
         roles=frozenset(role for role, _ in held),
+        language=rows[0][2] or "",
     )
 
 
-def _agent(row: Row) -> Agent:
-    runs = json.loads(row[3]) if row[3] is not None else []
-    return Agent(
-        id=row[0],
-        owner=row[1],
-        mode=row[2] or "outside",
-        runs=tuple((run["tool"], run["activity"], run["task_queue"]) for run in runs),
-    )
-
-
-def _route(document: Mapping[str, Any]) -> Route:
-    return Route(**{**document, "ask": tuple(document["ask"]), "at": tuple(document["at"])})
+@lru_cache(maxsize=256)
+def _runs(text: str) -> tuple[tuple[str, str, str], ...]:
+    return tuple((run["tool"], run["activity"], run["task_queue"]) for run in json.loads(text))
 
 
 def _json(value: Any) -> str | None:
@@ -176,46 +256,129 @@ class People:
 
     def agent(self, agent_id: str) -> Agent | None:
         rows = self._rows(_AGENT, {"is_agent": agent_id})
-        return _agent(rows[0]) if rows else None
+        return self._agent(rows[0]) if rows else None
 
     def agents(self) -> Sequence[Agent]:
-        return [_agent(row) for row in self._rows(_AGENTS, {})]
+        return [self._agent(row) for row in self._rows(_AGENTS, {})]
+
+    def _agent(self, row: Row) -> Agent:
+        name, owner, mode, runs, paused_at, generation, version = row
+        return Agent(
+            id=name,
+            owner=owner,
+            mode=Mode(mode or Mode.OUTSIDE),
+            runs=() if runs is None else _runs(runs),
+            paused_at=self._moment(paused_at),
+            generation=generation,
+            version=version,
+        )
+
+    def set_mode(self, agent_id: str, mode: Mode) -> bool:
+        return bool(self._rows(_SET_MODE, {"is_agent": agent_id, "to": mode.value}))
+
+    def set_paused(self, agent_id: str, at: datetime | None, by: str | None) -> bool:
+        if at is None:
+            return bool(self._rows(_RESUME, {"is_agent": agent_id}))
+        return bool(self._rows(_PAUSE, {"is_agent": agent_id, "at": at, "by": by}))
+
+    def raise_generation(self, agent_id: str) -> int | None:
+        rows = self._rows(_RAISE_GENERATION, {"is_agent": agent_id})
+        return int(rows[0][0]) if rows else None
+
+    def effects(self) -> Mapping[str, Any]:
+        rows = self._rows(_DOCUMENT, {"named": EFFECTS})
+        found: Mapping[str, Any] = json.loads(rows[0][0]) if rows else {}
+        return found
+
+    def rules(self, agent_id: str) -> Sequence[Rule]:
+        return [self._rule(row) for row in self._rows(_RULES, {"is_agent": agent_id})]
+
+    def rule(self, rule_id: str = "", *, token: str = "") -> Rule | None:
+        rows = self._rows(_RULE_OF_TOKEN, {"button": token}) if token else self._rows(_RULE, {"is_rule": rule_id})
+        return self._rule(rows[0]) if rows else None
+
+    def _rule(self, row: Row) -> Rule:
+        values = dict(zip(RULE, row, strict=True))
+        moments = {name: self._moment(value) for name, value in values.items() if name.endswith("_at")}
+        return Rule(**{**values, **moments, "scope_kind": ScopeKind(values["scope_kind"])})
+
+    def add_rule(self, rule: Rule) -> Rule | None:
+        # First, since a call that is being opened holds the same row: either it sees the rule, or it is pending by now
+        # and the rule settles it.
+        if not self._rows(_RAISE_VERSION, {"is_agent": rule.agent}):
+            return None
+        values = {name: getattr(rule, name) for name in RULE}
+        (row,) = self._rows(_ADD_RULE, {**values, "token": token_of(rule.id)})
+        return self._rule(row)
+
+    def drop_rule(self, rule_id: str) -> bool:
+        rows = self._rows(_DROP_RULE, {"is_rule": rule_id})
+        for (agent,) in rows:
+            self._rows(_RAISE_VERSION, {"is_agent": agent})
+        return bool(rows)
+
+    def groups_of_roles(self) -> Mapping[str, frozenset[str]]:
+        return {role: frozenset(json.loads(groups)) for role, groups in self._rows(_GROUPS, {})}
+
+    def languages(self) -> Mapping[str, str]:
+        return {row[0]: row[1] for row in self._rows(_LANGUAGES, {})}
 
     def routes(self) -> Sequence[Route]:
-        return [_route(json.loads(row[0])) for row in self._rows(_ROUTES, {})]
+        return [route_from(json.loads(row[0])) for row in self._rows(_ROUTES, {})]
 
     def directory(self) -> Mapping[str, Any]:
         people: dict[str, Any] = {}
-        for person, name, identities in self._rows(_APPLIED_PEOPLE, {}):
+        for person, name, identities, language in self._rows(_APPLIED_PEOPLE, {}):
             people[person] = {"name": name}
             if identities is not None:
                 people[person]["identities"] = json.loads(identities)
+            if language is not None:
+                people[person]["language"] = language
+        chats = {place: {"language": language} for place, language in self.languages().items()}
         roles: dict[str, Any] = {}
         members: dict[str, Any] = {}
-        for role, permissions, held_by in self._rows(_APPLIED_ROLES, {}):
+        groups: dict[str, Any] = {}
+        for role, permissions, held_by, mapped in self._rows(_APPLIED_ROLES, {}):
             roles[role] = json.loads(permissions)
             if held_by is not None:
                 members[role] = json.loads(held_by)
+            if mapped is not None:
+                groups[role] = json.loads(mapped)
         agents: dict[str, Any] = {}
-        for agent, owner, mode, runs in self._rows(_AGENTS, {}):
+        for agent, owner, mode, runs in self._rows(_APPLIED_AGENTS, {}):
             agents[agent] = {"owner": owner}
             if mode is not None:
                 agents[agent]["mode"] = mode
             if runs is not None:
                 agents[agent]["runs"] = json.loads(runs)
         routes = [json.loads(row[0]) for row in self._rows(_ROUTES, {})]
-        return {"people": people, "roles": roles, "members": members, "agents": agents, "routes": routes}
+        return {
+            "people": people,
+            "chats": chats,
+            "roles": roles,
+            "members": members,
+            "groups": groups,
+            "agents": agents,
+            "routes": routes,
+            "effects": self.effects(),
+        }
 
     def replace_directory(self, directory: Mapping[str, Any]) -> None:
         if self._line.dialect.name == "postgresql":
             self._rows(_ONE_AT_A_TIME, {})
         people, roles = directory.get("people") or {}, directory.get("roles") or {}
         members, agents = directory.get("members") or {}, directory.get("agents") or {}
+        groups = directory.get("groups") or {}
         self._put_people(people)
         for role, permissions in roles.items():
             self._rows(
                 _put(t.roles),
-                {"id": role, "permissions": _json(list(permissions)), "members": _json(members.get(role))},
+                {
+                    "id": role,
+                    "permissions": _json(list(permissions)),
+                    "members": _json(members.get(role)),
+                    "groups": _json(groups.get(role)),
+                },
             )
         self._drop_others(t.roles, roles)
         self._rows(_clear(t.memberships), {})
@@ -223,28 +386,33 @@ class People:
             for person in dict.fromkeys(held_by):
                 self._rows(_put(t.memberships), {"person": person, "role": role})
         for agent, settings in agents.items():
-            self._rows(
-                _put(t.agents),
-                {
-                    "id": agent,
-                    "owner": settings["owner"],
-                    "mode": settings.get("mode"),
-                    "runs": _json(settings.get("runs")),
-                },
-            )
+            row = {
+                "id": agent,
+                "owner": settings["owner"],
+                "mode": settings.get("mode"),
+                "runs": _json(settings.get("runs")),
+            }
+            self._rows(_put(t.agents, *row), row)
+            self._rows(_MODE_OF_FILE, {"is_agent": agent})
         for gone in self._drop_others(t.agents, agents):
             self._rows(_delete(t.tokens, "kind", "subject"), {"is_kind": "agent", "is_subject": gone})
         for gone in self._drop_others(t.people, people):
             self._rows(_delete(t.tokens, "kind", "subject"), {"is_kind": "person", "is_subject": gone})
+        self._rows(_clear(t.chats), {})
+        for place, chat in (directory.get("chats") or {}).items():
+            self._rows(_put(t.chats), {"place": place, "language": chat["language"]})
         self._rows(_clear(t.routes), {})
         for position, route in enumerate(directory.get("routes") or ()):
             self._rows(_put(t.routes), {"position": position, "document": _json(route)})
+        self._rows(_put(t.documents), {"name": EFFECTS, "document": _json(directory.get("effects") or {})})
+        self._rows(_RAISE_VERSIONS, {})
 
     def _put_people(self, people: Mapping[str, Any]) -> None:
         self._rows(_delete(t.identities, "source"), {"is_source": "file"})
         for person, described in people.items():
             written = described.get("identities")
-            self._rows(_put(t.people), {"id": person, "name": described["name"], "identities": _json(written)})
+            row = {"id": person, "name": described["name"], "identities": _json(written)}
+            self._rows(_put(t.people), {**row, "language": described.get("language")})
             for platform, value in (written or {}).items():
                 # The file's word stands over what was linked from chat: this person's, and whoever else's this was.
                 self._rows(_delete(t.identities, "person", "platform"), {"is_person": person, "is_platform": platform})

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from core.approvals import Effect, Kind, Outcome, Runtime, Status, Verdict
+from core.approvals import Effect, Kind, Mode, Outcome, Runtime, Status, Verdict
 
 
 class Moment(sa.types.TypeDecorator[datetime]):
@@ -141,6 +141,11 @@ approvals = _table(
     _moment("outcome_at", nullable=True),
     _moment("checked_at", nullable=True),
     _number("closed_rounds", 0),
+    _moment("edited_at", nullable=True),
+    _maybe("edited_by"),
+    _moment("escalated_at", nullable=True),
+    _moment("dismissed_at", nullable=True),
+    _maybe("notify"),
     _one_of("effect", Effect),
     _one_of("runtime", Runtime),
     _one_of("status", Status),
@@ -160,6 +165,7 @@ IS_UNCONSUMED = "status <> 'pending' AND consumed_at IS NULL AND claimed_at IS N
 IS_SENDING = "outcome = 'sending'"
 IS_UNCLAIMED = "runtime = 'external' AND status = 'approved' AND outcome = 'none' AND claimed_at IS NULL"
 IS_UNSETTLED = "runtime = 'turn' AND (consumed_at IS NULL OR outcome = 'sending')"
+IS_OPEN = "(status = 'pending' OR (status = 'approved' AND outcome = 'none' AND claim_token IS NULL))"
 IS_UNSTARTED = "status = 'pending' AND runtime IN ('draft', 'external')"
 
 
@@ -180,6 +186,8 @@ _index("ix_approvals_sending", _row.claimed_at, where=IS_SENDING)
 _index("ix_approvals_unclaimed", _row.valid_until, where=IS_UNCLAIMED)
 _index("ix_approvals_unsettled", _row.checked_at, where=IS_UNSETTLED)
 _index("ix_approvals_unstarted", _row.created_at, where=IS_UNSTARTED)
+_index("ix_approvals_lane", _row.agent, _row.lane, where="lane IS NOT NULL")
+_index("ix_approvals_run", _row.agent, _row.run_id, where="run_id IS NOT NULL")
 # A platform's event id is one of its kind on its platform, and one event decides one approval: without this a message
 # that is delivered twice could decline the next card as well. Over HTTP and the command line the key belongs to the
 # approval that the call names, so there the row's own revision is all that is needed.
@@ -198,6 +206,8 @@ votes = _table(
     sa.Column("content_revision", sa.Integer(), primary_key=True, autoincrement=False),
     _text("verdict"),
     _moment("at"),
+    # The roles that a platform's groups gave the voter then, as a JSON list; they cannot be asked again without him.
+    _maybe("roles"),
     _one_of("verdict", Verdict),
 )
 
@@ -243,6 +253,8 @@ messages = _table(
     _maybe("failed"),
     _maybe("claim"),
     _moment("claim_until", nullable=True),
+    sa.Column("verb", sa.Text(), nullable=False, server_default=sa.text("''")),
+    _number("content_revision", 0),
     _one_of("kind", Kind),
     sa.UniqueConstraint("approval_id", "destination", "kind", "person"),
     sa.UniqueConstraint("token"),
@@ -262,7 +274,7 @@ moves = _table(
 
 # The directory. `identities`, `members`, `mode`, `runs` and `document` are JSON text as the directory file has it (null
 # where it says nothing), so that the applied directory can be given back; the tables beside them are what is asked.
-people = _table("people", _text("id", primary_key=True), _text("name"), _maybe("identities"))
+people = _table("people", _text("id", primary_key=True), _text("name"), _maybe("identities"), _maybe("language"))
 
 identities = _table(
     "identities",
@@ -276,7 +288,7 @@ identities = _table(
 )
 _index("ix_identities_person", identities.c.person)
 
-roles = _table("roles", _text("id", primary_key=True), _text("permissions"), _maybe("members"))
+roles = _table("roles", _text("id", primary_key=True), _text("permissions"), _maybe("members"), _maybe("groups"))
 
 memberships = _table(
     "memberships",
@@ -291,7 +303,13 @@ agents = _table(
     _text("owner", sa.ForeignKey("people.id")),
     _maybe("mode"),
     _maybe("runs"),
-    _one_of("mode", ("outside", "everything", "money_only")),
+    # What was set since, by command or over HTTP: it stands until the file gives another mode.
+    _maybe("mode_set"),
+    _moment("paused_at", nullable=True),
+    _maybe("paused_by"),
+    _number("generation", 1),
+    _number("version", 1),
+    _one_of("mode", Mode),
 )
 _index("ix_agents_owner", agents.c.owner)
 
@@ -304,6 +322,8 @@ routes = _table(
 rules = _table(
     "rules",
     _text("id", primary_key=True),
+    # What a button that takes the rule back carries.
+    _text("token"),
     _text("agent", sa.ForeignKey("agents.id", ondelete="CASCADE")),
     _text("tool"),
     _text("operation"),
@@ -313,12 +333,36 @@ rules = _table(
     _moment("created_at"),
     _text("created_by"),
     _moment("expires_at", nullable=True),
-    _text("ceiling"),
+    # Of a money rule: the most that one call may move, a decimal in the currency's major unit.
+    _maybe("ceiling_amount"),
+    _maybe("ceiling_currency"),
     _one_of("scope_kind", ("arguments", "recipient", "host", "operation", "tool")),
-    # Never for money (design section 6).
-    _one_of("ceiling", (effect for effect in Effect if effect is not Effect.MONEY)),
+    sa.UniqueConstraint("token"),
     sa.UniqueConstraint("agent", "tool", "operation", "scope_kind", "scope_value"),
 )
+
+# Runs that their program has said to be over.
+runs = _table("runs", _text("agent", primary_key=True), _text("run_id", primary_key=True), _moment("closed_at"))
+
+# What agents hear of rows that nobody waits for, in the order of the commits.
+updates = _table(
+    "updates",
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+    _text("agent"),
+    _text("approval_id"),
+    _moment("at"),
+    _text("status"),
+    _text("outcome"),
+    _text("text"),
+    sqlite_autoincrement=True,
+)
+_index("ix_updates_agent", updates.c.agent, updates.c.number)
+
+# Parts of the directory that are read whole, as JSON text: the table of effects.
+documents = _table("documents", _text("name", primary_key=True), _text("document"))
+
+# Languages of chats, by place as a route writes it.
+chats = _table("chats", _text("place", primary_key=True), _text("language"))
 
 pairings = _table(
     "pairings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -48,6 +49,14 @@ class Effect(StrEnum):
         return tuple(Effect).index(self)
 
 
+class Mode(StrEnum):
+    """How much of what an agent does is asked for (design section 6)."""
+
+    OUTSIDE = "outside"
+    EVERYTHING = "everything"
+    MONEY_ONLY = "money_only"
+
+
 class Verdict(StrEnum):
     ALLOW = "allow"
     DECLINE = "decline"
@@ -73,22 +82,28 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who a platform says acted; a person only once the directory knows this (platform, tenant, id)."""
+    """Who a platform says acted; a person only once the directory knows this (platform, tenant, id).
+
+    `groups` are the platform's groups that this actor is in now, of those that the directory maps to roles
+    (`slack:T01/S01`, `discord:<guild>/<role>`); what a platform does not say is not in it.
+    """
 
     platform: str
     tenant: str
     id: str
     name: str = ""
+    groups: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody of the directory; `permissions` are the union over the roles held now."""
+    """Somebody of the directory; `permissions` are the union over the roles held now; `language` "" is the default."""
 
     id: str
     name: str
     permissions: frozenset[Permission] = frozenset()
     roles: frozenset[str] = frozenset()
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +135,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """One thing a person did on a platform: a button (verb, token, content_revision) or a typed text.
+    """One thing a person did on a platform: a button (verb, token, content_revision), a form, or a typed text.
 
     `key` is the platform's own event id, unique per platform event; it becomes the decision key.
     `message` is the message that carries the button, or the one that a text replies to.
     Exactly one of `verb` (with token and content_revision) and `text` is set; a text from a form that a button opened
-    has that button's token.
+    has that button's token. `fields` are the values of a submitted form of `Reply.form`, by field id.
     """
 
     key: str
@@ -135,6 +150,7 @@ class Press:
     token: str = ""
     content_revision: int = 0
     text: str | None = None
+    fields: Mapping[str, str] | None = None
 
 
 class Tone(StrEnum):
@@ -147,10 +163,52 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Button:
+    """A button: its data is `verb.token.n`, n the content revision; the surface fills in the message's token.
+
+    `token` and `number` are set where the button is about something other than its message's card: a rule, a page.
+    """
+
+    verb: str
+    label: str
+    style: str = ""
+    confirm: str = ""
+    token: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One text of a form; `id` comes back with the value, `limit` is in characters."""
+
+    id: str
+    label: str
+    value: str
+    multiline: bool
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form that the presser fills in; submitted, it is a press of `verb` with this token and content revision.
+
+    `prompt` asks for the same with words, where the platform has no forms: the reply to it is read by the door.
+    """
+
+    title: str
+    fields: tuple[Field, ...]
+    verb: str
+    token: str
+    content_revision: int
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What the presser alone is told.
 
     `redraw`: the pressed message no longer shows the row's truth. `ask_note`: open the platform's form for a note.
+    `form`: open this form. `menu`: buttons under the text, for the presser alone; a press of one is a press like any.
     `refused`: the press changed nothing because of who pressed, or what; such presses drain the chat's bucket.
     """
 
@@ -161,6 +219,8 @@ class Reply:
     refused: bool = False
     approval_id: str = ""
     result: str = ""
+    form: Form | None = None
+    menu: tuple[Button, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,16 +248,6 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Button:
-    """A button: its data is `verb.token.n`, which the surface fills in with the message's token."""
-
-    verb: str
-    label: str
-    style: str = ""
-    confirm: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Attachment:
     """A text file that belongs to a card: what did not fit on it, redacted the same way."""
 
@@ -210,7 +260,8 @@ class Card:
     """What a person is shown: plain text without markup; every surface escapes and cuts it for itself.
 
     A settled card is the same card without buttons and with `status` set. `content_revision` is what its
-    buttons are bound to. `attachments` must have been attached before Allow works (design section 8).
+    buttons are bound to. `attachments` must have been attached before Allow works (design section 8). `editable` are
+    the lengths of the texts that Edit would put into a form. `language` is the one of its words.
     """
 
     title: str
@@ -226,6 +277,8 @@ class Card:
     expiry: str
     content_revision: int
     revision: int
+    editable: tuple[int, ...] = ()
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +341,11 @@ class Approval:
     outcome_at: datetime | None = None
     checked_at: datetime | None = None
     closed_rounds: int = 0
+    edited_at: datetime | None = None
+    edited_by: str | None = None
+    escalated_at: datetime | None = None
+    dismissed_at: datetime | None = None
+    notify: str | None = None
 
     @property
     def pending(self) -> bool:
@@ -296,7 +354,11 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """One row of the messages table: a message that Placet posted, or is about to post, for an approval."""
+    """One row of the messages table: a message that Placet posted, or is about to post, for an approval.
+
+    Of a prompt, `verb` is what a reply to it does ("" declines with the note) and `content_revision` what it was
+    about.
+    """
 
     id: str
     approval_id: str
@@ -316,6 +378,8 @@ class Posted:
     failed: str | None = None
     claim: str | None = None
     claim_until: datetime | None = None
+    verb: str = ""
+    content_revision: int = 0
 
     @property
     def message(self) -> Message | None:
@@ -340,13 +404,52 @@ class AuditLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Vote:
+    """One person's answer to one content; `roles` are those that a platform's groups gave the person then."""
+
+    person: str
+    content_revision: int
+    verdict: str
+    at: datetime
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent of the directory; `runs` lists the (tool, activity, task_queue) it may have run for it."""
+    """An agent of the directory; `runs` lists the (tool, activity, task_queue) it may have run for it.
+
+    `mode` is the one in force. `version` grows whenever a rule of the agent or the table of effects changes.
+    """
 
     id: str
     owner: str
-    mode: str = "outside"
+    mode: Mode = Mode.OUTSIDE
     runs: tuple[tuple[str, str, str], ...] = ()
+    paused_at: datetime | None = None
+    generation: int = 1
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What an agent hears of a row that nobody waits for; `number` grows, per agent in the order of the commits."""
+
+    number: int
+    agent: str
+    approval_id: str
+    at: datetime
+    status: str
+    outcome: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    """Who is asked besides, and where, when nobody has decided `after_s` seconds after the ask."""
+
+    after_s: int
+    ask: tuple[str, ...]
+    at: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,3 +463,4 @@ class Route:
     four_eyes: bool = False
     timeout_s: int | None = None
     remind_s: int | None = None
+    escalate: Escalation | None = None

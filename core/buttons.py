@@ -18,6 +18,23 @@ class Verb(StrEnum):
     ALLOW = "a"
     DECLINE = "d"
     NOTE = "n"
+    EDIT = "e"
+    UNDO = "u"
+    RESTORE = "r"
+    # Send again asks once more before it does.
+    AGAIN = "s"
+    AGAIN_SURE = "y"
+    DISMISS = "x"
+    # Always allow: first what could be covered, then one of these.
+    ALWAYS = "w"
+    ALWAYS_ARGUMENTS = "p"
+    ALWAYS_RECIPIENT = "q"
+    ALWAYS_HOST = "h"
+    ALWAYS_OPERATION = "o"
+    ALWAYS_TOOL = "t"
+    # In a list of rules, where the token is a rule's: take it back, or show the page that begins with it.
+    REMOVE_RULE = "k"
+    RULES_PAGE = "g"
 
 
 @dataclass(frozen=True, slots=True)

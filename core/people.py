@@ -6,13 +6,15 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
-from core.approvals import Actor, Approval, Destination, Effect, Permission, Person, Route
+from core.approvals import Actor, Approval, Destination, Effect, Escalation, Message, Permission, Person, Posted, Route
 from core.ports import Ledger
+from core.wording import DEFAULT_LANGUAGE
 
 PAIRING_LIFETIME = timedelta(minutes=15)
 PLACE = re.compile(r"^(?P<platform>[a-z]+)(@(?P<account>[^:]+))?:(?P<chat>[^/]+)(/(?P<thread>.+))?$")
@@ -53,6 +55,14 @@ def route_text(route: Route) -> str:
     return json.dumps(asdict(route), sort_keys=True)
 
 
+def route_from(document: Mapping[str, Any]) -> Route:
+    """A route from its JSON, which is the shape of the dataclass."""
+    lists: dict[str, Any] = {"ask": tuple(document["ask"]), "at": tuple(document["at"])}
+    if (later := document.get("escalate")) is not None:
+        lists["escalate"] = Escalation(later["after_s"], tuple(later["ask"]), tuple(later["at"]))
+    return Route(**{**document, **lists})
+
+
 def route_of(approval: Approval) -> Route:
     return _route(approval.route)
 
@@ -60,12 +70,14 @@ def route_of(approval: Approval) -> Route:
 # Many rows carry the same few routes.
 @lru_cache(maxsize=256)
 def _route(text: str) -> Route:
-    snapshot = json.loads(text)
-    return Route(**{**snapshot, "ask": tuple(snapshot["ask"]), "at": tuple(snapshot["at"])})
+    return route_from(json.loads(text))
 
 
 class Directory:
     """Answers from the people, roles, agents and routes that are in the database now."""
+
+    def __init__(self, language: str = DEFAULT_LANGUAGE) -> None:
+        self.default_language = language
 
     def route(self, ledger: Ledger, agent: str, effect: Effect, tool: str) -> Route:
         """The first route that matches; without one, the owner is asked in private."""
@@ -100,6 +112,34 @@ class Directory:
             elif (place := place_of(text)) is not None:
                 places.setdefault(place.key, Place(place))
         return list(places.values())
+
+    def language(self, ledger: Ledger, *places: Destination | Message | Posted, person: Person | None = None) -> str:
+        """What is spoken to somebody in a chat: a person's own language, else the chat's, else the default.
+
+        Of several `places`, all names of one chat, the first that has a language counts; a topic's before its chat's.
+        """
+        if person is not None and person.language:
+            return person.language
+        spoken = ledger.languages()
+        named = [(place, language) for text, language in spoken.items() if (place := place_of(text)) is not None]
+        # A topic is named before its chat is.
+        named.sort(key=lambda pair: not pair[0].thread)
+        for here in places:
+            for place, language in named:
+                if (
+                    (place.platform, place.chat) == (here.platform, here.chat)
+                    and place.account in ("", here.account if here.account else place.account)
+                    and place.thread in ("", here.thread)
+                ):
+                    return language
+        return self.default_language
+
+    def language_of_card(self, ledger: Ledger, card: Posted) -> str:
+        """What a card is drawn in: where it is a person's private one, that person's language, else its chat's."""
+        person = ledger.person(card.person) if card.person else None
+        # The chat may have another id by now; the directory knows it by either.
+        asked_for = Destination(*card.destination.split("|")[:4])
+        return self.language(ledger, asked_for, card, person=person)
 
     def may_answer(self, ledger: Ledger, approval: Approval, person: Person) -> str | None:
         """None when this person may answer; else `not_entitled` (no permission) or `not_asked` (not by this route)."""

@@ -17,13 +17,17 @@ from core.approvals import (
     Destination,
     Kind,
     Message,
+    Mode,
     Person,
     Posted,
     Press,
     Reply,
     Route,
     Status,
+    Update,
+    Vote,
 )
+from core.rules import Rule
 
 T = TypeVar("T")
 
@@ -113,6 +117,17 @@ class Prompting(Protocol):
 
 
 @runtime_checkable
+class Forming(Protocol):
+    """A surface on which people can change texts: in a form, or in the reply to a prompt.
+
+    `form_fields` is how many texts one form takes, `form_characters` how long each may be.
+    """
+
+    form_fields: int
+    form_characters: int
+
+
+@runtime_checkable
 class Saying(Protocol):
     """A surface that can put a plain word under a message: a reminder, or a notice."""
 
@@ -165,6 +180,22 @@ class Commands(Protocol):
         """What waits for this actor's answer."""
         ...
 
+    async def rules(self, actor: Actor, agent: str) -> Reply:
+        """The standing rules of an agent, with buttons (`Reply.menu`) that take them back."""
+        ...
+
+    async def mode(self, actor: Actor, agent: str, mode: str) -> Reply:
+        """How much an agent asks, set to `mode` unless that is empty."""
+        ...
+
+    async def pause(self, actor: Actor, agent: str) -> Reply:
+        """Nothing that was allowed for an agent runs from now on."""
+        ...
+
+    async def resume(self, actor: Actor, agent: str) -> Reply:
+        """What was decided while an agent was paused takes effect."""
+        ...
+
 
 class Chats(Protocol):
     """Remembers where chats went."""
@@ -191,11 +222,15 @@ class Lease(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What a platform needs besides the door for presses. `leases` makes the lease of a name."""
+    """What a platform needs besides the door for presses. `leases` makes the lease of a name.
+
+    `groups` answers which of a platform's groups the directory maps to roles, by their keys (`slack:T01/S01`).
+    """
 
     commands: Commands
     chats: Chats
     leases: Callable[[str], Lease]
+    groups: Callable[[str], Awaitable[frozenset[str]]]
 
 
 class Ledger(Protocol):
@@ -237,7 +272,30 @@ class Ledger(Protocol):
         ...
 
     def unconsumed(self, decided_before: datetime, limit: int) -> Sequence[Approval]:
-        """Final rows of runtime turn or draft that nobody has consumed, decided before the instant; the last first."""
+        """Final rows of runtime turn or draft that nobody has consumed and whose agent is not paused, decided before
+        the instant; the last first."""
+        ...
+
+    def open_rows(
+        self, agent: str, *, lane: str | None = None, run_id: str | None = None, tool: str | None = None
+    ) -> Sequence[Approval]:
+        """Pending rows of an agent, and allowed ones that nobody has claimed; by lane, run, tool; eldest first."""
+        ...
+
+    def last_of_lane(self, agent: str, lane: str) -> Approval | None:
+        """The youngest turn row of a lane that names its run."""
+        ...
+
+    def rows_of_run(self, agent: str, run_id: str) -> Sequence[Approval]:
+        """Every turn row of a run, oldest first."""
+        ...
+
+    def declined_by(self, agent: str, lane: str, decision_key: str) -> Sequence[Approval]:
+        """The rows of a lane that one message declined."""
+        ...
+
+    def touch_open(self, agent: str) -> Sequence[tuple[str, int]]:
+        """Raise the revision of every open row of an agent, since its cards say something else now; ids, revisions."""
         ...
 
     def unseen(self, created_before: datetime, limit: int) -> Sequence[Approval]:
@@ -258,12 +316,16 @@ class Ledger(Protocol):
         checked first."""
         ...
 
-    def vote(self, approval_id: str, person: str, content_revision: int, verdict: str, at: datetime) -> None:
+    def vote(self, approval_id: str, vote: Vote) -> None:
         """One vote per approval, person and content revision; a later one replaces it."""
         ...
 
-    def votes_of(self, approval_id: str) -> Sequence[tuple[str, int, str]]:
-        """(person, content revision, verdict) of every vote, in the order they were given."""
+    def votes_of(self, approval_id: str) -> Sequence[Vote]:
+        """Every vote, in the order they were given."""
+        ...
+
+    def drop_votes(self, approval_id: str, content_revision: int) -> None:
+        """Take back the votes on a content: an answer was taken back."""
         ...
 
     def audit(self, line: AuditLine) -> None: ...
@@ -331,6 +393,57 @@ class Ledger(Protocol):
     def agent(self, agent_id: str) -> Agent | None: ...
 
     def agents(self) -> Sequence[Agent]: ...
+
+    def set_mode(self, agent_id: str, mode: Mode) -> bool:
+        """The mode in force from the next call on; False for an unknown agent."""
+        ...
+
+    def set_paused(self, agent_id: str, at: datetime | None, by: str | None) -> bool:
+        """Pause an agent, or with None let it go on; False when it was so already or is unknown."""
+        ...
+
+    def raise_generation(self, agent_id: str) -> int | None:
+        """The new generation of an agent; None for an unknown one."""
+        ...
+
+    def effects(self) -> Mapping[str, Any]:
+        """What the directory adds to the table of effects, in the shape of the directory file; {} where nothing."""
+        ...
+
+    def rules(self, agent_id: str) -> Sequence[Rule]:
+        """The standing rules of an agent, oldest first, expired ones too."""
+        ...
+
+    def rule(self, rule_id: str = "", *, token: str = "") -> Rule | None: ...
+
+    def add_rule(self, rule: Rule) -> Rule | None:
+        """Store a rule, or answer the one of the same scope, its label and expiry brought up to date; None for an
+        unknown agent. Raises the agent's version."""
+        ...
+
+    def drop_rule(self, rule_id: str) -> bool:
+        """Take a rule back; False when there is none of that id. Raises the agent's version."""
+        ...
+
+    def close_run(self, agent: str, run_id: str, at: datetime) -> None: ...
+
+    def run_closed(self, agent: str, run_id: str) -> bool: ...
+
+    def add_update(self, update: Update) -> int:
+        """Store what an agent hears (`number` is given by the ledger): in the order of the commits, per agent."""
+        ...
+
+    def updates(self, agent: str, since: int, limit: int) -> Sequence[Update]:
+        """What an agent hears after the number `since`."""
+        ...
+
+    def groups_of_roles(self) -> Mapping[str, frozenset[str]]:
+        """The platform groups that give a role, by role."""
+        ...
+
+    def languages(self) -> Mapping[str, str]:
+        """The languages of chats, by place as a route writes it."""
+        ...
 
     def routes(self) -> Sequence[Route]:
         """In order; the first match wins."""

@@ -27,6 +27,7 @@ from core.approvals import (
     Status,
     Tone,
     Verdict,
+    Vote,
 )
 from core.asks import LIFETIME_DEFAULT_S, LIFETIME_MAX_S, LIFETIME_MIN_S, Asked, presentation_text, run_text
 from core.beside import beside
@@ -443,7 +444,7 @@ class Approvals:
         decided = ledger.change(approval, **columns)
         if decided is None:
             return None
-        ledger.vote(approval.id, person.id, approval.content_revision, verdict.value, now)
+        ledger.vote(approval.id, Vote(person.id, approval.content_revision, verdict.value, now))
         ledger.audit(AuditLine(approval.id, now, verdict.value, decided.revision, person=person.id,
                                identity=identity, surface=via, note=note, shown_id=shown_id))  # fmt: skip
         return decided

@@ -42,6 +42,7 @@ from core.approvals import (
     Route,
     Runtime,
     Status,
+    Vote,
 )
 from core.ports import BadSetting, Ledger, Repeated, Store, Unavailable
 from tests.builders import NOW, an_approval
@@ -54,9 +55,10 @@ SOON, LATER = NOW + timedelta(seconds=10), NOW + timedelta(minutes=5)
 DIRECTORY: dict[str, Any] = {
     "people": {
         "dana": {"name": "Dana Reyes", "identities": {"telegram": "1001", "slack": "T01/U01", "discord": "4201"}},
-        "ola": {"name": "Ola Berg", "identities": {}},
+        "ola": {"name": "Ola Berg", "identities": {}, "language": "de"},
         "kim": {"name": "Kim Sató", "identities": {"discord": "4203"}},
     },
+    "chats": {"telegram:-1001234": {"language": "de"}, "telegram:-1001234/31": {"language": "en"}},
     "roles": {"admin": ["admin", "approvals:view"], "approver": ["approvals:view", "approvals:answer"]},
     "members": {"admin": ["kim"], "approver": ["ola", "dana", "kim"]},
     "agents": {
@@ -337,7 +339,7 @@ async def test_an_exception_rolls_everything_back(database: Database) -> None:
 
 async def test_what_the_database_refuses_is_a_fault_without_values(database: Database) -> None:
     with pytest.raises(Fault) as refused:
-        await database.write(lambda ledger: ledger.vote("hunter2-row", "hunter2", 1, "allow", NOW))
+        await database.write(lambda ledger: ledger.vote("hunter2-row", Vote("hunter2", 1, "allow", NOW)))
     with pytest.raises(Fault) as mistyped:
         await database.write(lambda ledger: ledger.insert(an_approval(needed=0, note="hunter2")))
     with pytest.raises((Fault, ValueError, TypeError)) as unfit:
@@ -504,14 +506,19 @@ async def test_a_later_vote_replaces_the_earlier(database: Database) -> None:
     await kept(database, row)
 
     def vote(ledger: Ledger) -> None:
-        ledger.vote(row.id, "dana", 1, "allow", NOW)
-        ledger.vote(row.id, "ola", 1, "allow", SOON)
-        ledger.vote(row.id, "dana", 1, "decline", LATER)
-        ledger.vote(row.id, "dana", 2, "allow", LATER + timedelta(seconds=1))
+        ledger.vote(row.id, Vote("dana", 1, "allow", NOW))
+        ledger.vote(row.id, Vote("ola", 1, "allow", SOON))
+        ledger.vote(row.id, Vote("dana", 1, "decline", LATER))
+        ledger.vote(row.id, Vote("dana", 2, "allow", LATER + timedelta(seconds=1)))
 
     await database.write(vote)
     votes = await database.read(lambda ledger: ledger.votes_of(row.id))
-    assert votes == [("ola", 1, "allow"), ("dana", 1, "decline"), ("dana", 2, "allow")]
+    assert [(vote.person, vote.content_revision, vote.verdict) for vote in votes] == [
+        ("ola", 1, "allow"),
+        ("dana", 1, "decline"),
+        ("dana", 2, "allow"),
+    ]
+    assert votes[0].at == SOON
 
 
 async def test_the_audit_is_kept_in_order(database: Database) -> None:
@@ -706,7 +713,8 @@ def actor(platform: str, user: str, tenant: str = "", name: str = "") -> Actor:
 
 
 async def test_the_directory_comes_back_as_it_was_applied(database: Database) -> None:
-    empty: dict[str, Any] = {"people": {}, "roles": {}, "members": {}, "agents": {}, "routes": []}
+    empty: dict[str, Any] = {"people": {}, "chats": {}, "roles": {}, "members": {}, "agents": {}, "routes": []}
+    empty |= {"groups": {}, "effects": {}}
     assert await database.read(lambda ledger: ledger.directory()) == empty
     for _ in range(2):
         await database.write(lambda ledger: ledger.replace_directory(DIRECTORY))
@@ -736,6 +744,9 @@ async def test_the_directory_answers_who_somebody_is(database: Database) -> None
     everybody = await read(lambda ledger: ledger.people())
     assert [person.id for person in everybody] == ["dana", "kim", "ola"]
     assert everybody[1] == kim
+    assert [person.language for person in everybody] == ["", "", "de"]
+    languages = await read(lambda ledger: ledger.languages())
+    assert languages == {"telegram:-1001234": "de", "telegram:-1001234/31": "en"}
     identities = await read(lambda ledger: ledger.identities("dana"))
     assert [(who.platform, who.tenant, who.id) for who in identities] == [
         ("discord", "", "4201"), ("slack", "T01", "U01"), ("telegram", "", "1001"),

@@ -65,7 +65,7 @@ def described(connection: sa.Connection) -> dict[str, Any]:
 
 
 async def test_migrating_from_nothing_gives_exactly_the_declared_tables(database_url: str) -> None:
-    assert await migrate.migrate(database_url) == ["0001"]
+    assert await migrate.migrate(database_url) == ["0001", "0002"]
     migrated = await on(database_url, described)
     assert {table: len(columns["columns"]) for table, columns in migrated.items()} == {
         table.name: len(table.c) for table in metadata.tables.values()
@@ -92,10 +92,10 @@ async def test_alembic_sees_no_difference(database_url: str) -> None:
 
 async def test_migrating_again_does_nothing(database_url: str) -> None:
     assert await migrate.current(database_url) is None
-    assert await migrate.pending(database_url) == ["0001"]
+    assert await migrate.pending(database_url) == ["0001", "0002"]
     await migrate.migrate(database_url)
     assert await migrate.migrate(database_url) == []
-    assert await migrate.current(database_url) == "0001"
+    assert await migrate.current(database_url) == "0002"
     assert await migrate.pending(database_url) == []
 
 
@@ -119,7 +119,7 @@ async def test_a_database_of_a_later_version_is_refused(database_url: str) -> No
 
 async def test_several_that_migrate_at_once_wait_for_one_another(database_url: str) -> None:
     done = await asyncio.gather(*(migrate.migrate(database_url) for _ in range(4)))
-    assert sorted(done) == [[], [], [], ["0001"]]
+    assert sorted(done) == [[], [], [], ["0001", "0002"]]
     await migrate.check(database_url)
 
 

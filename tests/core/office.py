@@ -30,6 +30,7 @@ from core.people import Directory
 from core.ports import Admission, Hooks
 from core.redaction import Redaction
 from core.service import Approvals, Opened, Origin
+from tests.faulty import Faulty
 
 T = TypeVar("T")
 
@@ -94,10 +95,14 @@ class Free:
 
 @dataclass
 class Office:
-    """What a test holds, and what people see and do in the chats."""
+    """What a test holds, and what people see and do in the chats.
+
+    The door and the desk reach the store through `line`; a test may break it.
+    """
 
     sandbox: Sandbox
     store: Database
+    line: Faulty
     clock: TurnedClock
     bell: Rung
     approvals: Approvals
@@ -208,21 +213,22 @@ async def office(url: str, *, chat: int = GROUP, place: str = "") -> AsyncIterat
         await migrate(url)
         store = Database.open(url)
         stack.push_async_callback(store.close)
+        line = Faulty(store)
         clock, bell, surfaces = TurnedClock(), Rung(), dict[str, Any]()
         feed = RedisFeed("redis://127.0.0.1:1")
         stack.push_async_callback(feed.aclose)
         metrics = Metrics(version="0", clock=clock, waiting=lambda: store.read(lambda ledger: ledger.waiting()))
-        approvals = Approvals(store=store, gate=OpenGate(), bell=bell, feed=feed, clock=clock, meter=metrics,
+        approvals = Approvals(store=line, gate=OpenGate(), bell=bell, feed=feed, clock=clock, meter=metrics,
                               directory=Directory())  # fmt: skip
         stack.push_async_callback(approvals.close)
-        desk = Desk(store=store, approvals=approvals, surfaces=surfaces, clock=clock, meter=metrics,
+        desk = Desk(store=line, approvals=approvals, surfaces=surfaces, clock=clock, meter=metrics,
                     redaction=Redaction(b"k" * 32))  # fmt: skip
         settings = Settings(telegram_token=(SecretStr(TOKEN),), telegram_base_url=sandbox.url)
-        hooks = Hooks(ChatCommands(approvals, desk), desk, lambda name: Free())
+        hooks = Hooks((commands := ChatCommands(approvals, desk)), desk, lambda name: Free(), commands.groups)
         surface = surfaces["telegram"] = Telegram(settings, hooks, pace=0)
         stack.push_async_callback(surface.close)
         stack.push_async_callback(desk.close)
-        made = Office(sandbox, store, clock, bell, approvals, desk, chat)
+        made = Office(sandbox, store, line, clock, bell, approvals, desk, chat)
         await made.apply(DIRECTORY % (place or f"telegram:{chat}"))
         for work in (desk.watch(feed), desk.listen(surface)):
             stack.push_async_callback(ended, asyncio.create_task(work))

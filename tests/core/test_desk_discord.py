@@ -81,7 +81,7 @@ async def _both(made: Office) -> AsyncIterator[Both]:
         await surface.close()
 
     async def start() -> None:
-        surface = Discord(settings, Hooks(ChatCommands(made.approvals, made.desk), made.desk, lambda _: Free()), pace=0)
+        surface = Discord(settings, Hooks((commands := ChatCommands(made.approvals, made.desk)), made.desk, lambda _: Free(), commands.groups), pace=0)
         made.desk.surfaces["discord"] = surface  # type: ignore[index]
         running.append((surface, asyncio.create_task(made.desk.listen(surface))))
         await world.until(world.online, 10)
