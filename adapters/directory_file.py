@@ -15,6 +15,7 @@ from adapters.strict_yaml import TEXT, DirectoryError, Entry, Reading, line_of, 
 from core.approvals import Effect, Permission
 from core.asks import LIFETIME_MAX_S, LIFETIME_MIN_S, PLACET_QUEUES
 from core.people import place_of
+from core.wording import LANGUAGES
 
 __all__ = ["DirectoryError", "changes", "read_directory"]
 
@@ -36,9 +37,10 @@ T = TypeVar("T")
 def read_directory(text: str) -> dict[str, Any]:
     """The directory that `text` (YAML 1.2) declares, every reference checked. Raises DirectoryError.
 
-    `{"people": {id: {"name", "identities": {platform: id text}}}, "roles": {id: [permission]}, "members": {role:
-    [person]}, "agents": {id: {"owner", "mode", "runs": [{"tool", "activity", "task_queue"}]}}, "routes": [{"match",
-    "ask", "at", "needed", "four_eyes", "timeout_s", "remind_s"}]}`; durations are seconds or None.
+    `{"people": {id: {"name", "identities": {platform: id text}, "language"}}, "chats": {place: {"language"}}, "roles":
+    {id: [permission]}, "members": {role: [person]}, "agents": {id: {"owner", "mode", "runs": [{"tool",
+    "activity", "task_queue"}]}}, "routes": [{"match", "ask", "at", "needed", "four_eyes", "timeout_s", "remind_s"}]}`;
+    durations are seconds or None.
     """
     return _File().read(root_of(text))
 
@@ -56,7 +58,7 @@ class _File(Reading):
 
     def read(self, root: Node) -> dict[str, Any]:
         # In this order whatever the file's own, so that every name is known before it is referred to.
-        sections = self.fields(root, "the file", ("people", "roles", "members", "agents", "routes"))
+        sections = self.fields(root, "the file", ("people", "chats", "roles", "members", "agents", "routes"))
         self._each(sections, "people", "person", self._person, self.people)
         self._each(sections, "roles", "role", self._permissions, self.roles)
         self._each(sections, "members", "role", self._members, self.members)
@@ -64,9 +66,10 @@ class _File(Reading):
             if Permission.ANSWER in self.roles[role]:
                 self.entitled.update(people)
         self._each(sections, "agents", "agent", self._agent, self.agents)
-        routes = sections.get("routes")
+        routes, chats = sections.get("routes"), sections.get("chats")
         return {
             "people": self.people,
+            "chats": {chat.key: self._chat(chat) for chat in self.entries(chats.value, "chats")} if chats else {},
             "roles": self.roles,
             "members": self.members,
             "agents": self.agents,
@@ -86,13 +89,32 @@ class _File(Reading):
     # The sections
 
     def _person(self, entry: Entry) -> dict[str, Any]:
-        fields = self.fields(entry.value, f"person {entry.key}", ("name", "identities"))
+        fields = self.fields(entry.value, f"person {entry.key}", ("name", "identities", "language"))
         identities = {}
         if "identities" in fields:
             for identity in self.entries(fields["identities"].value, "identities"):
                 identities[identity.key] = self._identity(entry.key, identity)
         name = self.text(fields["name"].value, "name") if "name" in fields else entry.key
-        return {"name": name, "identities": identities}
+        language = self._language(fields["language"].value) if "language" in fields else ""
+        return {"name": name, "identities": identities, **({"language": language} if language else {})}
+
+    def _language(self, node: Node) -> str:
+        language = self.text(node, "language")
+        if language not in LANGUAGES:
+            unknown(line_of(node), language, "language", LANGUAGES)
+        return language
+
+    def _chat(self, entry: Entry) -> dict[str, str]:
+        if entry.key == "dm":
+            refuse(entry.line, "dm is nobody's chat; give the person a language")
+        _check_place(entry.key, entry.line)
+        found = place_of(entry.key)
+        if found is not None and found.account and f"@{found.account}:" in entry.key:
+            refuse(entry.line, f"a chat speaks one language with every bot: leave @{found.account} out")
+        fields = self.fields(entry.value, f"chat {entry.key}", ("language",))
+        if "language" not in fields:
+            refuse(entry.line, f"chat {entry.key} needs a language")
+        return {"language": self._language(fields["language"].value)}
 
     def _identity(self, person: str, entry: Entry) -> str:
         known = {
@@ -204,16 +226,7 @@ class _File(Reading):
         places: list[str] = []
         for item in self.items(node, "at", least=1):
             place, line = self.text(item, "a place"), line_of(item)
-            platform = place.partition(":")[0].partition("@")[0]
-            if platform == "slack" and not _on_slack(place):
-                form = "slack:[<team>/]<channel>, both by their ids, such as slack:T01/C0123"
-                refuse(line, f"{shown(place)} is no place: write {form}")
-            if platform == "discord" and not _on_discord(place):
-                form = "discord[@bot]:<channel>[/<thread>], both as their numbers, such as discord:123456/789"
-                refuse(line, f"{shown(place)} is no place: write {form}")
-            if platform not in ("slack", "discord") and place != "dm" and not _on_telegram(place):
-                form = "dm or telegram[@bot]:<chat>[/<topic>], the chat as its number, such as telegram:-1001234/31"
-                refuse(line, f"{shown(place)} is no place: write {form}")
+            _check_place(place, line)
             if place in places:
                 refuse(line, f"the place {place} is there twice")
             places.append(place)
@@ -229,6 +242,19 @@ class _File(Reading):
         if not LIFETIME_MIN_S <= seconds <= LIFETIME_MAX_S:
             refuse(line_of(entry.value), f"{entry.key} must be from 10s to 720h")
         return seconds
+
+
+def _check_place(place: str, line: int) -> None:
+    platform = place.partition(":")[0].partition("@")[0]
+    if platform == "slack" and not _on_slack(place):
+        form = "slack:[<team>/]<channel>, both by their ids, such as slack:T01/C0123"
+        refuse(line, f"{shown(place)} is no place: write {form}")
+    if platform == "discord" and not _on_discord(place):
+        form = "discord[@bot]:<channel>[/<thread>], both as their numbers, such as discord:123456/789"
+        refuse(line, f"{shown(place)} is no place: write {form}")
+    if platform not in ("slack", "discord") and place != "dm" and not _on_telegram(place):
+        form = "dm or telegram[@bot]:<chat>[/<topic>], the chat as its number, such as telegram:-1001234/31"
+        refuse(line, f"{shown(place)} is no place: write {form}")
 
 
 def _on_telegram(place: str) -> bool:
@@ -266,6 +292,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """What applying `after` over `before` (both as read_directory gives them) changes, a line each; [] when nothing."""
     return [
         *_named(before, after, "people", "person", _person_lines),
+        *_named(before, after, "chats", "chat", lambda chat: {"language": chat["language"]}),
         *_named(before, after, "roles", "role", lambda permissions: {"": ", ".join(permissions)}),
         *_named(before, after, "members", "members of", lambda people: {"": ", ".join(people)}),
         *_named(before, after, "agents", "agent", _agent_lines),
@@ -313,7 +340,7 @@ def _differences(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> I
 
 def _person_lines(person: Mapping[str, Any]) -> dict[str, str]:
     identities = {platform: str(identity) for platform, identity in (person.get("identities") or {}).items()}
-    return {"name": person["name"], **identities}
+    return {"name": person["name"], **identities, "language": person.get("language") or ""}
 
 
 def _agent_lines(agent: Mapping[str, Any]) -> dict[str, str]:

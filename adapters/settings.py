@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from core.fields import problem_text
 from core.ports import BadSetting
+from core.wording import DEFAULT_LANGUAGE, LANGUAGES
 
 PREFIX = "PLACET_"
 FILE = Path("placet.toml")
@@ -86,6 +87,12 @@ def _codec(text: str) -> str:
     return text
 
 
+def _language(text: str) -> str:
+    if text not in LANGUAGES:
+        raise ValueError(f"must be one of {', '.join(LANGUAGES)}")
+    return text
+
+
 def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
@@ -121,6 +128,7 @@ class Settings(BaseSettings):
     token: Token | None = None
     presses_per_minute: PerMinute = 30
     refusals_per_minute: PerMinute = 120
+    language: Annotated[str, AfterValidator(_language)] = DEFAULT_LANGUAGE
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "text", "json"] = "auto"
 

@@ -17,7 +17,7 @@ from core.canonical import parts_of, pointer_of, value_at
 from core.formats import raw_text, value_text
 from core.redaction import Redaction
 from core.visible import units, visible, visible_json
-from core.wording import bounded, broke_off, fill, moment_text, place_name, say, was_edited
+from core.wording import bounded, broke_off, fill, in_language, moment_text, place_name, say, was_edited
 
 # All lengths are UTF-16 units of visible text, which is what Telegram counts and never less than characters.
 MAX_LINES, LINE_LIMIT, LINE_ROWS = 6, 300, 12
@@ -76,14 +76,21 @@ def card_of(
         expiry=fill("expires", locale=locale, when=when) if approval.pending else "",
         content_revision=approval.content_revision,
         revision=approval.revision,
+        language=locale,
     )
 
 
 async def draw(
-    approval: Approval, people: Mapping[str, str], now: datetime, *, redaction: Redaction, unlisted_run: bool
+    approval: Approval,
+    people: Mapping[str, str],
+    now: datetime,
+    locale: str = "en",
+    *,
+    redaction: Redaction,
+    unlisted_run: bool,
 ) -> Card:
     """The same card, drawn beside the loop where there is much to read: no press may wait for it."""
-    card = partial(card_of, approval, people, now, redaction=redaction, unlisted_run=unlisted_run)
+    card = partial(card_of, approval, people, now, locale, redaction=redaction, unlisted_run=unlisted_run)
     texts = (approval.final_arguments, approval.presentation, approval.reasoning, approval.context)
     return await beside(sum(len(text) for text in texts if text), card)
 
@@ -99,8 +106,9 @@ def short_digest(digest: str) -> str:
     return f"{kind}:{digits[:12]}"
 
 
-def text_of(card: Card, locale: str = "en") -> str:
+def text_of(card: Card) -> str:
     """Everything a card shows, as plain text: for the command line, and for the record of what was shown."""
+    locale = card.language
     parts = [card.title, f"[{card.pill}]", *([card.body] if card.body else [])]
     for line in card.lines:
         mark = fill("claimed", locale=locale) if line.claim else ""
@@ -385,7 +393,7 @@ def _status(
         case Status.PENDING if now >= approval.expires_at:
             return fill("card_time_up", locale=locale), Tone.QUIET
         case Status.PENDING if approval.undeliverable:
-            reason = approval.undeliverable.rstrip(".")
+            reason = in_language(approval.undeliverable, locale).rstrip(".")
             return say("card_undeliverable", locale=locale, reason=reason), Tone.BAD
         case Status.PENDING:
             return "", Tone.QUIET
@@ -414,7 +422,8 @@ def _status(
 
 
 def _outcome(approval: Approval, redaction: Redaction, locale: str) -> tuple[str, Tone]:
-    error = bounded(redaction.text((approval.outcome_note or "").strip().rstrip(".")), ERROR_LIMIT)
+    error = in_language((approval.outcome_note or "").strip().rstrip("."), locale)
+    error = bounded(redaction.text(error), ERROR_LIMIT)
     error = error or fill("unknown_error", locale=locale)
     match approval.outcome:
         case Outcome.SENDING:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from babel.dates import format_date, format_time, format_timedelta
+from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
@@ -28,33 +29,41 @@ LOCALES = Path(__file__).parent / "locale"
 DEFAULT_LANGUAGE: Final = "en"
 
 
-def _catalogue(language: str) -> Translations:
+def _read(language: str) -> Catalog:
     with (LOCALES / language / "LC_MESSAGES" / "placet.po").open("rb") as file:
-        messages = read_po(file, locale=language, abort_invalid=True)
+        return read_po(file, locale=language, abort_invalid=True)
+
+
+def _spoken(messages: Catalog) -> Translations:
     compiled = BytesIO()
     write_mo(compiled, messages)
     compiled.seek(0)
     return Translations(compiled)
 
 
-LANGUAGES: Final = tuple(sorted(folder.name for folder in LOCALES.iterdir() if (folder / "LC_MESSAGES").is_dir()))
-_CATALOGUES: Final = {language: _catalogue(language) for language in LANGUAGES}
+_READ: Final = {folder.name: _read(folder.name) for folder in sorted(LOCALES.iterdir()) if folder.is_dir()}
+LANGUAGES: Final = tuple(_READ)
+KEYS: Final = frozenset(
+    message.id if isinstance(message.id, str) else message.id[0] for message in _READ[DEFAULT_LANGUAGE] if message.id
+)
+_CATALOGUES: Final = {language: _spoken(messages) for language, messages in _READ.items()}
 for _language in set(LANGUAGES) - {DEFAULT_LANGUAGE}:
     _CATALOGUES[_language].add_fallback(_CATALOGUES[DEFAULT_LANGUAGE])
 
 
 def words_of(key: str, locale: str = DEFAULT_LANGUAGE, number: int | None = None) -> str:
     """The words of `key` with their placeholders, in the form for `number`; KeyError where there are none."""
+    if key not in KEYS:
+        raise KeyError(key)
     catalogue = _CATALOGUES.get(locale) or _CATALOGUES[DEFAULT_LANGUAGE]
     words = key if number is None else catalogue.ngettext(key, key, number)
-    words = catalogue.gettext(key) if words == key else words
-    if words == key:
-        raise KeyError(key)
-    return words
+    return catalogue.gettext(key) if words == key else words
 
 
-def _is_said(key: str) -> bool:
-    return _CATALOGUES[DEFAULT_LANGUAGE].gettext(key) != key
+def language_of(tag: str) -> str:
+    """The language we speak of a tag as platforms write it (de, de-AT); "" where we speak none."""
+    language = re.split("[-_]", tag.lower())[0]
+    return language if language in LANGUAGES else ""
 
 
 def say(key: str, *, locale: str = "en", **values: object) -> str:
@@ -79,7 +88,7 @@ def say(key: str, *, locale: str = "en", **values: object) -> str:
 def say_on(platform: str, key: str, /, *, locale: str = "en", **values: object) -> str:
     """The words of `key` as they are said on a platform, where it has its own."""
     own = f"{key}_{platform}"
-    return say(own if _is_said(own) else key, locale=locale, **values)
+    return say(own if own in KEYS else key, locale=locale, **values)
 
 
 def fill(key: str, *, locale: str = "en", **shown: str) -> str:
@@ -100,7 +109,7 @@ def bounded(text: str, limit: int, *, lines: bool = False) -> str:
 def place_name(via: str, locale: str = "en") -> str:
     """How a surface is called in a sentence."""
     key = f"place_{via}"
-    return words_of(key, locale) if _is_said(key) else bounded(via, VALUE_LIMIT)
+    return words_of(key, locale) if key in KEYS else bounded(via, VALUE_LIMIT)
 
 
 def moment_text(at: datetime, now: datetime | None = None, locale: str = "en") -> str:
@@ -123,6 +132,20 @@ def when_text(at: datetime, now: datetime, locale: str = "en") -> str:
     return fill("when", locale=locale, moment=moment, relative=relative)
 
 
+def in_language(stored: str, locale: str) -> str:
+    """Why a row cannot be seen or how it ended, which is stored in English; what others wrote comes back as it is."""
+    for key, pattern in _STORED.items():
+        if locale != DEFAULT_LANGUAGE and (found := pattern.fullmatch(stored)):
+            return say(key, locale=locale, **found.groupdict())
+    return stored
+
+
+def _pattern(words: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(words.rstrip("."))) + r"\.?")
+
+
+_ENDED: Final = ("claim_too_late", "asker_left", "asker_left_running", "claimed_by_another_run", "outcome_overdue")
+_STORED: Final = {key: _pattern(words_of(key)) for key in KEYS if key.startswith("undeliverable_") or key in _ENDED}
 # What `outcome_note` says where nothing reported an error: the call broke off rather than failed.
 BROKE_OFF = frozenset(words_of(key) for key in ("asker_left_running", "claimed_by_another_run", "outcome_overdue"))
 

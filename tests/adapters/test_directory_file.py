@@ -61,6 +61,7 @@ def test_the_file_is_read_whole() -> None:
             "ola": {"name": "Ola Berg", "identities": {"slack": "T01/U02"}},
             "kim": {"name": "Kim Sato", "identities": {"discord": "4203"}},
         },
+        "chats": {},
         "roles": {
             "admin": ["admin", "approvals:view", "approvals:answer", "approvals:delegate"],
             "approver": ["approvals:view", "approvals:answer"],
@@ -96,6 +97,38 @@ def test_what_may_be_left_out_may_be_left_out() -> None:
     route = {"match": {}, "ask": ["kim"], "at": ["dm"], "needed": 1, "four_eyes": False}
     assert read["routes"] == [{**route, "timeout_s": None, "remind_s": None}]
     assert read_directory("people: {}\nroutes:\n")["routes"] == []
+
+
+def test_people_and_chats_have_languages() -> None:
+    text = changed("name: Ola Berg", "name: Ola Berg, language: de")
+    read = read_directory(
+        f"chats: {{'telegram:-1001234/31': {{language: de}}, slack:T01/C01: {{language: en}}}}\n{text}"
+    )
+    assert read["people"]["ola"] == {"name": "Ola Berg", "identities": {"slack": "T01/U02"}, "language": "de"}
+    assert read["chats"] == {"telegram:-1001234/31": {"language": "de"}, "slack:T01/C01": {"language": "en"}}
+
+
+@pytest.mark.parametrize(
+    ("chats", "told"),
+    [
+        ("telegram:-1001234: {language: deutsch}", "unknown language 'deutsch'; there are de, en"),
+        ("telegram:-1001234: {language: dee}", "unknown language 'dee'; did you mean de?"),
+        ("telegram:-1001234: {}", "chat telegram:-1001234 needs a language"),
+        ("telegram:-1001234: de", "chat telegram:-1001234 must be a mapping (name: value)"),
+        ("telegram:-1001234: {lang: de}", "unknown key of chat telegram:-1001234 'lang'; did you mean language?"),
+        ("billing: {language: de}", "'billing' is no place: write dm or telegram[@bot]:<chat>[/<topic>], the chat as "
+         "its number, such as telegram:-1001234/31"),
+        ("dm: {language: de}", "dm is nobody's chat; give the person a language"),
+        ("telegram@acme_bot:-1001234: {language: de}", "a chat speaks one language with every bot: leave @acme_bot out"),
+    ],
+)  # fmt: skip
+def test_a_chats_language_is_refused_with_the_reason(chats: str, told: str) -> None:
+    assert refusal_of(f"{FILE}chats:\n  {chats}\n") == (24, told)
+
+
+def test_a_persons_language_is_refused_with_the_reason() -> None:
+    wrong = changed("name: Ola Berg", "name: Ola Berg, language: fr")
+    assert refusal_of(wrong) == (3, "unknown language 'fr'; there are de, en")
 
 
 def test_sections_come_in_any_order() -> None:
@@ -260,7 +293,7 @@ def test_no_input_raises_anything_but_its_refusal(text: str) -> None:
         assert refused.line >= 1
         assert "\n" not in refused.problem
     else:
-        assert set(read) == {"people", "roles", "members", "agents", "routes"}
+        assert set(read) == {"people", "chats", "roles", "members", "agents", "routes"}
 
 
 @settings(max_examples=150, deadline=None)
@@ -314,6 +347,8 @@ def test_a_first_directory_is_all_new() -> None:
         ("name: Ola Berg", "name: Ola B", ["~ person ola: name Ola Berg -> Ola B"]),
         ("telegram: 1001", "telegram: 1002", ["~ person dana: telegram 1001 -> 1002"]),
         ("telegram: 1001, ", "", ["~ person dana: telegram 1001 -> nothing"]),
+        ("name: Ola Berg", "name: Ola Berg, language: de", ["~ person ola: language nothing -> de"]),
+        ("routes:\n", "chats: {'slack:C01': {language: de}}\nroutes:\n", ["+ chat slack:C01 (de)"]),
         ("  watcher: [approvals:view]\n", "", ["- role watcher"]),
         ("admin: [kim]", "admin: [kim, ola]", ["~ members of admin: kim -> kim, ola"]),
         ("owner: dana", "owner: kim", ["~ agent billing: owner dana -> kim"]),
