@@ -37,6 +37,7 @@ from core.wording import relative_text, say
 log = logging.getLogger("placet.desk")
 
 CLAIM = timedelta(seconds=60)
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 10.0
 AT_ONCE = 8
 
 
@@ -79,11 +80,11 @@ class Desk:
         if surface is None:
             await self._could_not(approval_id, say("undeliverable_off"))
             return "failed"
-        drawn = await self.draw(approval_id)
-        if drawn is None or not drawn.card.buttons:
-            return "final"
         claim = secrets.token_urlsafe(12)
         wanted = self._new_row(approval_id, destination, Kind.CARD, person, claim)
+        drawn = await self.draw(approval_id, wanted)
+        if drawn is None or not drawn.card.buttons:
+            return "final"
         if not self._files(surface, drawn):
             # Set before the card is sent: should its id get lost, the buttons of the copy work all the same.
             wanted = replace(wanted, attached_revision=drawn.approval.content_revision)
@@ -203,7 +204,7 @@ class Desk:
         posted = await self.store.write(lambda ledger: self._take(ledger, posted_id, claim))
         if posted is None:
             raise Slow(1.0)
-        drawn = await self.draw(posted.approval_id)
+        drawn = await self.draw(posted.approval_id, posted)
         message = posted.message
         if drawn is None or message is None or posted.attached_revision == drawn.approval.content_revision:
             await self._release(posted_id, claim)
@@ -244,18 +245,19 @@ class Desk:
 
     # Redrawing
 
-    async def draw(self, approval_id: str) -> Drawn | None:
-        """The row as it stands, expiry applied, and its card."""
+    async def draw(self, approval_id: str, posted: Posted | None = None) -> Drawn | None:
+        """The row as it stands, expiry applied, and its card, in the language of where it was or will be posted."""
         approval = await self.approvals.get(approval_id)
         if approval is None:
             return None
 
-        def context(ledger: Ledger) -> tuple[dict[str, str], bool]:
+        def context(ledger: Ledger) -> tuple[dict[str, str], bool, str]:
             directory = self.approvals.directory
-            return directory.names(ledger, approval), directory.runs_unlisted(ledger, approval)
+            language = directory.language_of_card(ledger, posted) if posted else directory.default_language
+            return directory.names(ledger, approval), directory.runs_unlisted(ledger, approval), language
 
-        names, unlisted = await self.store.read(context)
-        card = await draw(approval, names, self.clock.now(), redaction=self.redaction, unlisted_run=unlisted)
+        names, unlisted, language = await self.store.read(context)
+        card = await draw(approval, names, self.clock.now(), language, redaction=self.redaction, unlisted_run=unlisted)
         return Drawn(approval, card)
 
     async def redraw(self, posted_id: str) -> None:
@@ -266,7 +268,7 @@ class Desk:
             if posted is None:
                 return
             surface = self.surfaces.get(posted.platform)
-            drawn = await self.draw(posted.approval_id)
+            drawn = await self.draw(posted.approval_id, posted)
             if surface is None or drawn is None or posted.message is None:
                 await self._release(posted_id, claim)
                 return
@@ -420,7 +422,7 @@ class Desk:
         if found is None or found[0].message_id == press.message.id:
             return
         # A copy that a crash left behind: nobody else knows of it, so it is redrawn from here.
-        drawn = await self.draw(approval_id)
+        drawn = await self.draw(approval_id, found[0])
         if drawn is not None:
             with suppress(Gone, Moved, Refused, Slow, Unavailable):
                 surface = self.surfaces[press.message.platform]
@@ -439,13 +441,18 @@ class Desk:
         if drawn is None or not drawn.approval.pending:
             return
         rows = await self.store.read(lambda ledger: ledger.posted_for(approval_id, Kind.CARD))
-        text = say("reminder", title=drawn.card.title,
-                   left=relative_text(drawn.approval.expires_at, self.clock.now()))  # fmt: skip
         for row in rows:
             surface = self.surfaces.get(row.platform)
-            if row.message is not None and isinstance(surface, Saying):
-                await self._remind_at(surface, row, row.message, text)
+            if row.message is None or not isinstance(surface, Saying):
+                continue
+            if (there := await self.draw(approval_id, row)) is not None:
+                await self._remind_at(surface, row, row.message, self._reminder(there))
         await self.approvals.mark_reminded(approval_id)
+
+    def _reminder(self, drawn: Drawn) -> str:
+        language = drawn.card.language
+        left = relative_text(drawn.approval.expires_at, self.clock.now(), language)
+        return say("reminder", locale=language, title=drawn.card.title, left=left)
 
     async def _remind_at(self, surface: Saying, card: Posted, message: Message, text: str) -> None:
         claim = secrets.token_urlsafe(12)
