@@ -11,7 +11,6 @@ import json
 import logging
 import re
 import secrets
-import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,11 +24,27 @@ from discord.http import HTTPClient, Route
 from pydantic import SecretStr, field_validator
 from pydantic_settings import NoDecode
 
+from bots.delivery import (
+    CHECK_S,
+    DRAIN_S,
+    LATER,
+    LEASE_RETRY_S,
+    Backoff,
+    Checkup,
+    Command,
+    Hint,
+    Intake,
+    Late,
+    OnPress,
+    answering,
+    still_held,
+    tidy,
+)
 from bots.pacing import PATIENCE_S, Pacer, Rate
-from bots.settings import PlatformSettings, read_settings
+from bots.settings import PlatformSettings, read_settings, server_of, tokens_of
 from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
 from core.buttons import ButtonData, Verb, unpack
-from core.ports import Finding, Gone, Hooks, Lease, Moved, Refused, Slow, Unavailable
+from core.ports import Finding, Gone, Hooks, Lease, Refused, Slow, Unavailable
 from core.wording import fill, say
 
 # The library logs what it sends, and every reconnect with a traceback; what matters of it is logged here.
@@ -54,12 +69,9 @@ DEFAULT_MESSAGE, REPLY_MESSAGE, FORWARD = 0, 19, 1
 COMMAND, COMPONENT, SUBMIT = 2, 3, 5
 SAY, THINK, OPEN = 4, 5, 9
 # Discord takes the first answer for 3 s; the database may need longer.
-DEFER_S, CALL_S, PRESS_S, DRAIN_S, LEASE_ASKED_S, LEASE_RETRY_S = 1.5, 15.0, 15.0, 5.0, 10.0, 2.0
+DEFER_S, CALL_S, LEASE_ASKED_S, BACKOFF_S = 1.5, 15.0, 10.0, 30.0
 # The library waits ever longer between its tries, up to a quarter of an hour; a session is lost much sooner anyway.
 OFFLINE_S = 90.0
-TRIES = 5
-CHECK_S, CHECK_AGAIN_S = 2.5, 15.0
-LATER = ("rules", "mode", "pause", "resume")
 NOTE_INPUT = "note"
 
 
@@ -76,15 +88,10 @@ class Settings(PlatformSettings):
     @field_validator("discord_token", mode="before")
     @classmethod
     def tokens(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        tokens = [token.strip() for token in value.split(",") if token.strip()]
-        for number, token in enumerate(tokens, 1):
-            if not re.fullmatch(r"[\w-]+\.[\w-]+\.[\w-]{20,}", token) or not bot_of(token):
-                raise ValueError(f"token {number} is no bot token; copy it from the application's page, under Bot")
-        if len({bot_of(token) for token in tokens}) < len(tokens):
-            raise ValueError("two tokens belong to the same bot; name each bot once")
-        return tuple(SecretStr(token) for token in tokens)
+        return tokens_of(
+            value, r"[\w-]+\.[\w-]+\.[\w-]{20,}", "is no bot token; copy it from the application's page, under Bot",
+            whose=bot_of, twice="two tokens belong to the same bot; name each bot once",
+        )  # fmt: skip
 
     @field_validator("discord_base_url")
     @classmethod
@@ -131,15 +138,14 @@ class Discord:
 
     def __init__(self, settings: Settings, hooks: Hooks, *, pace: float = 1.0) -> None:
         self._settings, self._hooks, self._pace = settings, hooks, pace
+        self._intake = Intake(NAME, hooks, pace)
         tokens = {bot_of(token.get_secret_value()): token for token in settings.discord_token}
         self._rests = {account: _Rest(token, settings.discord_base_url) for account, token in tokens.items()}
         self._pacers = {account: Pacer(OVERALL, pace=pace) for account in self._rests}
         self._private: dict[tuple[str, str], str] = {}
-        self._on_press: Callable[[Press], Awaitable[Reply]] | None = None
         self._online: set[str] = set()
-        self._work: set[asyncio.Task[None]] = set()
         self._offered: set[str] = set()
-        self._well: tuple[float, Sequence[Finding]] = (0.0, ())
+        self._checkup = Checkup(self._check_all)
 
     async def post(self, destination: Destination, card: Card, *, token: str) -> Message:
         """Send a card. Sent again after Unavailable, Discord gives the first message back for some minutes."""
@@ -191,31 +197,17 @@ class Discord:
         """Whether the card is shown whole; where not, its whole text is attached before Allow works."""
         return not render(card, "").cut
 
-    async def listen(self, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+    async def listen(self, on_press: OnPress) -> None:
         """Take the events of every bot until cancelled (design section 4). Discord sends each press once."""
-        self._on_press = on_press
-        try:
+        async with self._intake.open(on_press):
             with _gateway(self._settings.discord_gateway_url):
                 async with asyncio.TaskGroup() as group:
                     for account in self._rests:
-                        group.create_task(self._keep_connected(account, on_press))
-        finally:
-            self._on_press = None
-            if self._work:
-                await asyncio.wait(self._work, timeout=DRAIN_S)
+                        group.create_task(self._keep_connected(account))
 
     async def check(self) -> Sequence[Finding]:
-        """Each bot held against Discord: its token, the way there, and whether its presses come here. While all is
-        well, it is asked again after CHECK_AGAIN_S only."""
-        now = asyncio.get_running_loop().time()
-        until, well = self._well
-        if now < until:
-            return well
-        found = await asyncio.gather(*(self._check(account) for account in self._rests))
-        findings = [finding for of_bot in found for finding in of_bot]
-        if all(finding.level == "ok" for finding in findings):
-            self._well = now + CHECK_AGAIN_S, findings
-        return findings
+        """Each bot held against Discord: its token, the way there, and whether its presses come here."""
+        return await self._checkup()
 
     async def close(self) -> None:
         """Let go of the connections; nothing is called after this."""
@@ -224,8 +216,12 @@ class Discord:
 
     # Checking
 
+    async def _check_all(self) -> Sequence[Finding]:
+        found = await asyncio.gather(*(self._check(account) for account in self._rests))
+        return [finding for of_bot in found for finding in of_bot]
+
     async def _check(self, account: str) -> Sequence[Finding]:
-        name, server = f"Discord bot {account}", yarl.URL(self._settings.discord_base_url).host
+        name, server = f"Discord bot {account}", server_of(self._settings.discord_base_url)
         try:
             with vendor_errors(account):
                 async with asyncio.timeout(CHECK_S):
@@ -253,7 +249,7 @@ class Discord:
             host = yarl.URL(str(application["interactions_endpoint_url"])).host
             return [Finding("fail", f"{name}: its interactions endpoint URL takes every press to {host}",
                             "clear Interactions Endpoint URL on the application's page")]  # fmt: skip
-        if self._on_press is not None and account not in self._online:
+        if self._intake.on_press is not None and account not in self._online:
             return [Finding("warn", f"{name}: the gateway is not connected",
                             "wait; it is tried again. If it stays, let this machine through to it")]  # fmt: skip
         return [Finding("ok", f"{name}: presses come over the gateway")]
@@ -309,18 +305,13 @@ class Discord:
         return channel
 
     async def _paced(self, account: str, chat: str, call: Callable[[_Rest], Awaitable[T]]) -> T:
-        """Make a call in its turn; a short wait that Discord asks for is waited once, a longer one raises Slow."""
-        pacer = self._pacers[account]
-        for last in (False, True):
-            await pacer.turn(chat, PER_CHANNEL)
-            try:
-                with vendor_errors(account):
-                    return await call(self._rests[account])
-            except Slow as slow:
-                pacer.block(chat, PER_CHANNEL, slow.after)
-                if last or slow.after > PATIENCE_S:
-                    raise
-        raise AssertionError("unreachable")
+        """Make a call in its turn."""
+
+        async def made() -> T:
+            with vendor_errors(account):
+                return await call(self._rests[account])
+
+        return await self._pacers[account].call(chat, PER_CHANNEL, made)
 
     async def _respond(self, account: str, event: Json, kind: int, data: Json) -> None:
         """The first answer to an interaction. Raises Late after 3 s, and when it was answered before."""
@@ -340,35 +331,33 @@ class Discord:
 
     # Listening
 
-    async def _keep_connected(self, account: str, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
-        lease, backoff = self._hooks.leases(f"{NAME}:{account}"), _Backoff()
+    async def _keep_connected(self, account: str) -> None:
+        lease, backoff = self._hooks.leases(f"{NAME}:{account}"), Backoff(BACKOFF_S)
         try:
             while True:
-                if not await _still_held(lease, False):
-                    await self._pause(LEASE_RETRY_S)
+                if not await still_held(lease, False):
+                    await self._intake.pause(LEASE_RETRY_S)
                     continue
                 try:
-                    await self._connected(account, lease, on_press, backoff)
+                    await self._connected(account, lease, backoff)
                 except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
                     log.warning("gateway failed", extra={"account": account, "error": type(error).__name__})
-                    await self._pause(backoff())
+                    await self._intake.pause(backoff())
         finally:
             await lease.drop()
 
-    async def _connected(
-        self, account: str, lease: Lease, on_press: Callable[[Press], Awaitable[Reply]], backoff: _Backoff
-    ) -> None:
+    async def _connected(self, account: str, lease: Lease, backoff: Backoff) -> None:
         """Listen at the gateway while the lease is held; raises what the library raises when it gives up."""
 
         def hear(name: str, data: Json) -> None:
-            self._start(self._take(account, name, data, on_press))
+            self._intake.start(self._take(account, name, data))
 
         clock = asyncio.get_running_loop().time
         lost_at: float | None = clock()
 
         def change(online: bool) -> None:
             nonlocal lost_at
-            self._well = (0.0, ())
+            self._checkup.forget()
             if online:
                 log.info("gateway connected", extra={"account": account})
                 self._online.add(account)
@@ -384,11 +373,11 @@ class Discord:
         connecting: asyncio.Task[None] | None = None
         try:
             await listener.login(self._rests[account].token.get_secret_value())
-            self._start(self._offer_commands(account))
+            self._intake.start(self._offer_commands(account))
             connecting = asyncio.create_task(listener.connect())
             while not connecting.done():
                 await asyncio.wait({connecting}, timeout=LEASE_ASKED_S * self._pace or 0.05)
-                if not await _still_held(lease, True):
+                if not await still_held(lease, True):
                     return
                 if lost_at is not None and clock() - lost_at > OFFLINE_S:
                     raise TimeoutError("offline for too long; begin anew")
@@ -404,60 +393,27 @@ class Discord:
                 connecting.cancel()
                 await asyncio.gather(connecting, return_exceptions=True)
 
-    async def _take(self, account: str, name: str, event: Json, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
-        """Handle one event, and answer the one who caused it."""
+    async def _take(self, account: str, name: str, event: Json) -> None:
+        """Handle one event, and answer the one who caused it. It never comes again, so it is tried for a while."""
         reading = read(account, name, event)
-        try:
+        with answering(account):
             if isinstance(reading, Form):
                 await self._respond(account, event, OPEN, _form(reading))
-            elif reading is not None and name == "INTERACTION_CREATE":
-                await self._answer(account, event, self._judge(account, event, reading, on_press))
             elif reading is not None:
-                await self._answer_text(account, event, await self._judge(account, event, reading, on_press))
-        except Late:
-            log.info("answer too late", extra={"account": account})
-        except (Gone, Moved, Slow, Refused, Unavailable) as error:
-            log.warning("answer failed", extra={"account": account, "error": type(error).__name__})
+                work = self._intake.tried(
+                    account, str(event["id"]), lambda: self._intake.carry_out(account, reading), comes_again=False
+                )
+                if name == "INTERACTION_CREATE":
+                    await self._answer(account, event, work)
+                elif (reply := await work) is not None:
+                    await self._answer_text(account, event, reply)
 
-    async def _judge(
-        self, account: str, event: Json, reading: Press | Command | Hint,
-        on_press: Callable[[Press], Awaitable[Reply]],
-    ) -> Reply:  # fmt: skip
-        """What is to be said to an event. It never comes again, so it is tried for some seconds here."""
-        failed = "went_wrong"
-        for tries in range(1, TRIES + 1):
-            try:
-                async with asyncio.timeout(PRESS_S):
-                    return await self._handle(reading, on_press)
-            except (Unavailable, TimeoutError):
-                failed = "not_saved"
-                await self._pause(0.5 * 2**tries)
-            except Exception as error:
-                failed = "went_wrong"
-                at = traceback.extract_tb(error.__traceback__)[-1]
-                log.error("update failed", extra={"account": account, "update": event.get("id"),
-                                                 "error": type(error).__name__, "at": f"{at.name}:{at.lineno}",
-                                                 "tries": tries})  # fmt: skip
-                await self._pause(0.1 * 2**tries)
-        return Reply(say(failed), Tone.ALERT)
-
-    async def _handle(self, reading: Press | Command | Hint, on_press: Callable[[Press], Awaitable[Reply]]) -> Reply:
-        match reading:
-            case Press() as press:
-                return await on_press(press)
-            case Command(name="pending", actor=actor):
-                return await self._hooks.commands.pending(actor)
-            case Command(actor=actor, argument=code):
-                return await self._hooks.commands.link(actor, code)
-            case Hint(key):
-                return Reply(say(key), refused=True)
-
-    async def _answer(self, account: str, event: Json, judging: Coroutine[Any, Any, Reply]) -> None:
+    async def _answer(self, account: str, event: Json, judging: Coroutine[Any, Any, Reply | None]) -> None:
         """Tell the presser alone, and within 3 s at least that it is being looked at."""
         work = asyncio.create_task(judging)
         await asyncio.wait({work}, timeout=DEFER_S)
         if work.done():
-            await self._respond(account, event, SAY, _alone(work.result()))
+            await self._respond(account, event, SAY, _alone(work.result() or Reply("")))
             return
         try:
             await self._respond(account, event, THINK, {"flags": HIDDEN})
@@ -465,7 +421,7 @@ class Discord:
             # What was pressed is decided all the same.
             await work
             raise
-        said = _alone(await work)
+        said = _alone(await work or Reply(""))
         del said["flags"]
         await self._fill_in(account, event, said)
 
@@ -495,14 +451,6 @@ class Discord:
                 )
         except (Gone, Slow, Refused, Unavailable) as error:
             log.warning("commands not listed", extra={"account": account, "error": type(error).__name__})
-
-    async def _pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds * self._pace)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
 
 
 class _Rest:
@@ -618,28 +566,6 @@ def _gateway(url: str) -> Iterator[None]:
         DiscordWebSocket.DEFAULT_GATEWAY = before
 
 
-class _Backoff:
-    """Seconds to wait between tries: 1, doubled up to 30."""
-
-    def __init__(self) -> None:
-        self._seconds = 0.5
-
-    def __call__(self) -> float:
-        self._seconds = min(self._seconds * 2, 30.0)
-        return self._seconds
-
-    def reset(self) -> None:
-        self._seconds = 0.5
-
-
-async def _still_held(lease: Lease, held: bool) -> bool:
-    """Whether this process may listen; while that cannot be known, whoever did goes on and nobody else begins."""
-    try:
-        return await lease.held()
-    except Unavailable:
-        return held
-
-
 def _sent_as(body: Json | list[Json] | None, file: Attachment | None) -> Json:
     """The library's arguments for a JSON body, or for one with a file beside it."""
     if file is None:
@@ -665,7 +591,7 @@ def _alone(reply: Reply) -> Json:
 
 def _form(form: Form) -> Json:
     """The form for a note. What it is about is in its custom_id, so that it can be sent after a restart."""
-    note = {"type": 4, "custom_id": NOTE_INPUT, "style": 2, "label": say("note_field"), "min_length": 1,
+    note = {"type": 4, "custom_id": NOTE_INPUT, "style": 2, "label": say("note_label"), "min_length": 1,
             "max_length": FORM_TEXT_LIMIT, "required": True}  # fmt: skip
     title = say("button_note")[:FORM_TITLE_LIMIT]
     return {"custom_id": form.custom_id, "title": title, "components": [{"type": 1, "components": [note]}]}
@@ -694,22 +620,6 @@ class Form:
     """The form for a note is to be opened; it carries the button's data."""
 
     custom_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """`link` with its code, or `pending`."""
-
-    name: str
-    actor: Actor
-    argument: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """An event that decides nothing: the words to say, by their name in the catalogue."""
-
-    key: str
 
 
 def read(account: str, name: str, event: Json) -> Press | Form | Command | Hint | None:
@@ -742,7 +652,7 @@ def _read_submit(account: str, event: Json) -> Press:
     if data is None or data.verb != Verb.NOTE:
         return _press(account, event, None)
     press = _press(account, event, data)
-    return Press(press.key, press.actor, press.message, text=_tidy(_submitted(event["data"])))
+    return Press(press.key, press.actor, press.message, text=tidy(_submitted(event["data"])))
 
 
 def _press(account: str, event: Json, data: ButtonData | None) -> Press:
@@ -775,7 +685,7 @@ def _read_command(event: Json) -> Command | Hint | None:
     if name == "pending":
         return Command("pending", _presser(event))
     if name != "link":
-        return Hint("command_later")
+        return Hint("comes_later", str(name))
     if not private:
         return Hint("link_private_only")
     code = next((each.get("value") for each in options[0].get("options") or [] if each.get("name") == "code"), "")
@@ -809,7 +719,7 @@ def _read_message(account: str, event: Json) -> Press | Hint | None:
         key=f"dc:{account}:{event['id']}",
         actor=_actor(author),
         message=Message(NAME, account, str(event["channel_id"]), "", str(reference["message_id"])),
-        text=_tidy(text),
+        text=tidy(text),
     )
 
 
@@ -818,16 +728,11 @@ def _presser(event: Json) -> Actor:
 
 
 def _actor(user: Json) -> Actor:
-    return Actor(NAME, "", str(user.get("id") or ""), _tidy(str(user.get("global_name") or user.get("username") or "")))
+    return Actor(NAME, "", str(user.get("id") or ""), tidy(str(user.get("global_name") or user.get("username") or "")))
 
 
 def _message(account: str, sent: Json) -> Message:
     return Message(NAME, account, str(sent["channel_id"]), "", str(sent["id"]))
-
-
-def _tidy(text: str) -> str:
-    """Text without lone surrogates, which JSON can carry and UTF-8 cannot."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 # Rendering
@@ -992,10 +897,6 @@ def _buttons(card: Card, token: str) -> list[Json]:
 
 
 # Errors
-
-
-class Late(Exception):
-    """The interaction can no longer be answered, or was answered before; the decision stands."""
 
 
 class NoChannel(Gone):

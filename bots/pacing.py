@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from core.ports import Slow
+
+T = TypeVar("T")
 
 # Who has to wait longer than this is sent away with Slow, to come back by his own retry.
 PATIENCE_S = 5.0
@@ -55,6 +58,18 @@ class Pacer:
         self._pace = pace
         self._chats: dict[str, _Chat] = {}
         self._blocked_until = 0.0
+
+    async def call(self, chat: str, rates: Sequence[Rate], make: Callable[[], Awaitable[T]]) -> T:
+        """Make a call in its turn; a short wait that the platform asks for is waited once, a longer one raises Slow."""
+        for last in (False, True):
+            await self.turn(chat, rates)
+            try:
+                return await make()
+            except Slow as slow:
+                self.block(chat, rates, slow.after)
+                if last or slow.after > PATIENCE_S:
+                    raise
+        raise AssertionError("unreachable")
 
     async def turn(self, chat: str, rates: Sequence[Rate]) -> None:
         """Wait until a message may go to the chat; raises Slow (seconds) when that is longer than PATIENCE_S."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core.ports import BadSetting
@@ -38,6 +40,33 @@ class PlatformSettings(BaseSettings):
 
 
 S = TypeVar("S", bound=PlatformSettings)
+
+
+def tokens_of(value: object, form: str, wrong: str, *, whose: Callable[[str], str], twice: str) -> object:
+    """The tokens of a comma-separated setting, each of the form; `whose` names the owner of one, "" for nobody.
+
+    Raises ValueError with `wrong` after the number of a token that is none, and with `twice` for an owner's second.
+    """
+    if not isinstance(value, str):
+        return value
+    tokens = [token.strip() for token in value.split(",") if token.strip()]
+    for number, token in enumerate(tokens, 1):
+        if not re.fullmatch(form, token) or not whose(token):
+            raise ValueError(f"token {number} {wrong}")
+    if len(set(map(whose, tokens))) < len(tokens):
+        raise ValueError(twice)
+    return tuple(SecretStr(token) for token in tokens)
+
+
+def server_of(url: str | None) -> str:
+    """Host and port of an address: its path and its user may be secrets."""
+    parts = urlsplit(url or "")
+    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "?"
+
+
+def is_local(url: str) -> bool:
+    """Whether the address is on this machine: a proxy of the environment's is for the world outside."""
+    return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
 
 
 def read_settings(kind: type[S], platform: str) -> S:

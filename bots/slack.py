@@ -9,13 +9,11 @@ import json
 import logging
 import re
 import time
-import traceback
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 from pydantic import SecretStr, field_validator, model_validator
@@ -31,12 +29,26 @@ from slack_sdk.http_retry.state import RetryState
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
+from bots.delivery import (
+    CHECK_S,
+    LATER,
+    PRESS_S,
+    Checkup,
+    Command,
+    Hint,
+    Intake,
+    Migrated,
+    OnPress,
+    Reading,
+    answering,
+    tidy,
+)
 from bots.pacing import PATIENCE_S, Pacer, Rate
-from bots.settings import PlatformSettings, read_settings
+from bots.settings import PlatformSettings, is_local, read_settings, server_of, tokens_of
 from core.approvals import Actor, Attachment, Button, Card, Destination, Message, Press, Reply, Tone
 from core.buttons import ButtonData, Verb, unpack
 from core.ports import BadSetting, Finding, Gone, Hooks, Moved, Refused, Slow, Unavailable
-from core.wording import fill, say, say_on
+from core.wording import fill, say
 
 # The libraries log what must not be logged: addresses that are secrets, and what they send.
 LIBRARY = logging.getLogger("placet.slack_library")
@@ -56,11 +68,9 @@ PER_CHANNEL = (Rate(3, 3),)
 POSTS, UPDATES = Rate(240, 60), Rate(50, 60)
 
 # Slack waits 3 s for an acknowledgement and keeps a trigger as long; a press decides before that, or is told later.
-ACK_S, FORM_S, PRESS_S, NAME_S, CALL_S = 2.4, 2.2, 15.0, 0.5, 10.0
+ACK_S, FORM_S, NAME_S, CALL_S = 2.4, 2.2, 0.5, 10.0
 WINDOW_S, REPLAYS_KEPT = 300, 10_000
-TRIES, DRAIN_S = 5, 5.0
-WATCH_S, STALE_ROUNDS, LOST_ROUNDS = 5.0, 2, 6
-CHECK_S, CHECK_AGAIN_S, MEET_AGAIN_S = 2.5, 15.0, 15.0
+WATCH_S, STALE_ROUNDS, LOST_ROUNDS, MEET_AGAIN_S = 5.0, 2, 6, 15.0
 NAMES_KEPT, DOUBTS_KEPT, DOUBT_S = 5000, 1000, 300
 SCOPES = frozenset({
     "chat:write", "commands", "files:write", "im:write", "users:read", "metadata.message:read", "channels:history",
@@ -83,15 +93,10 @@ class Settings(PlatformSettings):
     @field_validator("slack_bot_token", mode="before")
     @classmethod
     def tokens(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        tokens = [token.strip() for token in value.split(",") if token.strip()]
-        for number, token in enumerate(tokens, 1):
-            if not re.fullmatch(r"xoxb-[A-Za-z0-9-]{10,250}", token):
-                raise ValueError(f"token {number} is not of the form xoxb-...; copy it from the app's OAuth page")
-        if len(set(tokens)) < len(tokens):
-            raise ValueError("a token is there twice; name each workspace once")
-        return tuple(SecretStr(token) for token in tokens)
+        return tokens_of(
+            value, r"xoxb-[A-Za-z0-9-]{10,250}", "is not of the form xoxb-...; copy it from the app's OAuth page",
+            whose=str, twice="a token is there twice; name each workspace once",
+        )  # fmt: skip
 
     @field_validator("slack_app_token")
     @classmethod
@@ -142,6 +147,7 @@ class Slack:
 
     def __init__(self, settings: Settings, hooks: Hooks, *, pace: float = 1.0) -> None:
         self._settings, self._hooks, self._pace = settings, hooks, pace
+        self._intake = Intake(NAME, hooks, pace)
         self._clients = [self._client(token) for token in settings.slack_bot_token]
         self._teams: dict[str, AsyncWebClient] = {}
         self._bots: dict[str, str] = {}
@@ -156,15 +162,12 @@ class Slack:
             client=self._clients[0], logger=LIBRARY, before_authorize=self._take,
             request_verification_enabled=False, ssl_check_enabled=False,
         )  # fmt: skip
-        self._on_press: Callable[[Press], Awaitable[Reply]] | None = None
-        self._answers: set[asyncio.Task[Any]] = set()
-        self._told_to_wait: deque[str] = deque(maxlen=1000)
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._direct: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._doubtful: OrderedDict[str, float] = OrderedDict()
         self._seen: OrderedDict[str, float] = OrderedDict()
         self._socket: AsyncSocketModeHandler | None = None
-        self._well: tuple[float, Sequence[Finding]] = (0.0, ())
+        self._checkup = Checkup(self._check_all)
 
     async def post(self, destination: Destination, card: Card, *, token: str) -> Message:
         """Send a card. After Unavailable the message may exist all the same: the next try looks for it first."""
@@ -238,19 +241,14 @@ class Slack:
         """Whether the card is shown whole; where not, its whole text is attached before Allow works."""
         return not render(card, "").cut
 
-    async def listen(self, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+    async def listen(self, on_press: OnPress) -> None:
         """Take what people do in every workspace until cancelled, each committed before it is acknowledged."""
-        self._on_press = on_press
-        try:
+        async with self._intake.open(on_press):
             if self._settings.slack_app_token is None:
                 await asyncio.Event().wait()
             while True:
                 await self._connected()
-                await self._pause(WATCH_S)
-        finally:
-            self._on_press = None
-            if self._answers:
-                await asyncio.wait(self._answers, timeout=DRAIN_S)
+                await self._intake.pause(WATCH_S)
 
     async def receive(self, account: str, headers: Mapping[str, str], body: bytes) -> int | tuple[int, str]:
         """Take one HTTP request of Slack's; answers the status, and the text that Slack wants to see where it does."""
@@ -273,18 +271,8 @@ class Slack:
         return (answer.status, answer.body) if answer.body else answer.status
 
     async def check(self) -> Sequence[Finding]:
-        """Each workspace held against Slack: its token and scopes, and the way in. While all is well, it is asked again
-        after CHECK_AGAIN_S only."""
-        now = asyncio.get_running_loop().time()
-        until, well = self._well
-        if now < until:
-            return well
-        found = await asyncio.gather(
-            *(self._check(number, client) for number, client in enumerate(self._clients, 1)), self._check_way_in()
-        )
-        if all(finding.level == "ok" for finding in found):
-            self._well = now + CHECK_AGAIN_S, found
-        return found
+        """Each workspace held against Slack: its token and scopes, and the way in."""
+        return await self._checkup()
 
     async def close(self) -> None:
         """Let go of the connections; nothing is called after this."""
@@ -296,18 +284,18 @@ class Slack:
             token.get_secret_value(), base_url=self._settings.slack_base_url, timeout=int(CALL_S), logger=LIBRARY,
             retry_handlers=[ShortWaits(max_retry_count=1)],
         )  # fmt: skip
-        if self._is_local():
-            # A proxy of the environment's is for the world outside.
+        if is_local(self._settings.slack_base_url):
             client.proxy = None
         return client
 
-    def _is_local(self) -> bool:
-        return urlsplit(self._settings.slack_base_url).hostname in ("127.0.0.1", "::1", "localhost")
-
     # Checking
 
+    async def _check_all(self) -> Sequence[Finding]:
+        found = (self._check(number, client) for number, client in enumerate(self._clients, 1))
+        return await asyncio.gather(*found, self._check_way_in())
+
     async def _check(self, number: int, client: AsyncWebClient) -> Finding:
-        name, server = f"Slack bot token {number}", _server(self._settings.slack_base_url)
+        name, server = f"Slack bot token {number}", server_of(self._settings.slack_base_url)
         self._connect(client)
         try:
             async with asyncio.timeout(CHECK_S):
@@ -332,7 +320,7 @@ class Slack:
         token = self._settings.slack_app_token
         if token is None:
             return Finding("ok", "Slack delivers over HTTP to /slack/events, signed")
-        if self._on_press is not None:
+        if self._intake.on_press is not None:
             up = self._socket is not None and await self._socket.client.is_connected()
             what = "the socket to Slack is open" if up else "the socket to Slack is not open"
             return Finding("ok" if up else "fail", what, "" if up else "see that this machine reaches Slack")
@@ -403,15 +391,14 @@ class Slack:
     async def _paced(
         self, account: str, chat: str, call: Callable[[AsyncWebClient], Awaitable[T]], *, update: bool = False
     ) -> T:
-        """Make a call in its turn; a short wait that Slack asks for was waited by the client, a longer one is Slow."""
+        """Make a call in its turn; a short wait that Slack asks for is waited by the client too."""
         pacer, rates = (self._updates[account], (UPDATES,)) if update else (self._posts[account], PER_CHANNEL)
-        await pacer.turn(chat, rates)
-        try:
+
+        async def made() -> T:
             with vendor_errors():
                 return await call(self._teams[account])
-        except Slow as slow:
-            pacer.block(chat, rates, slow.after)
-            raise
+
+        return await pacer.call(chat, rates, made)
 
     async def _find(self, account: str, chat: str, mark: str) -> str:
         """The id of the card that a doubtful send did leave behind; "" when there is none."""
@@ -435,7 +422,7 @@ class Slack:
         handler = AsyncSocketModeHandler(self._app, str(_shown(self._settings.slack_app_token)), logger=LIBRARY,
                                          ping_interval=WATCH_S)  # fmt: skip
         client = handler.client
-        if self._is_local():
+        if is_local(self._settings.slack_base_url):
             client.proxy = None
         self._socket = handler
         connecting = asyncio.ensure_future(client.connect())  # type: ignore[no-untyped-call]
@@ -470,10 +457,9 @@ class Slack:
         """Take whatever Slack sends; 200 acknowledges it, 503 has an event come again."""
         if body.get("type") == "url_verification":
             return BoltResponse(status=200, body=str(body.get("challenge", "")))
-        if self._on_press is None:
-            return BoltResponse(status=503)
-        await self._meet()
-        if not self._bots:
+        if self._intake.on_press is not None:
+            await self._meet()
+        if self._intake.on_press is None or not self._bots:
             return BoltResponse(status=503)
         try:
             reading = read(body, self._bots)
@@ -485,20 +471,20 @@ class Slack:
         if isinstance(reading, Form):
             await self._open_form(reading, _back(body, self._bots))
             return BoltResponse(status=200)
-        return await self._settle(reading, _back(body, self._bots), self._on_press, comes_again="event" in body)
+        return await self._settle(reading, _back(body, self._bots), comes_again="event" in body)
 
-    async def _settle(
-        self, reading: Reading, back: Back, on_press: Callable[[Press], Awaitable[Reply]], *, comes_again: bool
-    ) -> BoltResponse:
+    async def _settle(self, reading: Reading, back: Back, *, comes_again: bool) -> BoltResponse:
         """Acknowledge what is committed. What is slow goes on: an event comes again, a press is told later."""
-        work = self._start(self._handle(reading, on_press))
+        event = reading.key if isinstance(reading, Press) else ""
+        work = self._intake.start(
+            self._intake.tried(back.account, event, lambda: self._handle(back.account, reading), comes_again=True)
+        )
         await asyncio.wait({work}, timeout=PRESS_S if comes_again else ACK_S)
         if comes_again and (not work.done() or isinstance(work.exception(), Unavailable)):
-            if isinstance(reading, Press) and reading.key not in self._told_to_wait:
-                self._told_to_wait.append(reading.key)
-                self._start(self._answer(back, Reply(say("try_again"), Tone.ALERT)))
+            if event and self._intake.wait_is_news(event):
+                self._intake.start(self._answer(back, Reply(say("try_again"), Tone.ALERT)))
             return BoltResponse(status=503)
-        self._start(self._finish(work, back))
+        self._intake.start(self._finish(work, back))
         return BoltResponse(status=200)
 
     async def _finish(self, work: asyncio.Task[Reply | None], back: Back) -> None:
@@ -509,33 +495,10 @@ class Slack:
         if reply is not None and not (back.typed and reply.result == "unknown_card"):
             await self._answer(back, reply)
 
-    async def _handle(self, reading: Reading, on_press: Callable[[Press], Awaitable[Reply]]) -> Reply | None:
-        """Do what a reading asks. Raises Unavailable when it was not committed; a bug is tried five times."""
-        for tries in range(1, TRIES + 1):
-            try:
-                return await self._once(reading, on_press)
-            except Unavailable:
-                raise
-            except Exception as error:
-                at = traceback.extract_tb(error.__traceback__)[-1]
-                log.error("payload failed", extra={"platform": NAME, "error": type(error).__name__,
-                                                   "at": f"{at.name}:{at.lineno}", "tries": tries})  # fmt: skip
-                await self._pause(0.1 * 2**tries)
-        return Reply(say("went_wrong"), Tone.ALERT)
-
-    async def _once(self, reading: Reading, on_press: Callable[[Press], Awaitable[Reply]]) -> Reply | None:
-        match reading:
-            case Press() as press:
-                return await on_press(replace(press, actor=await self._named(press.message.account, press.actor)))
-            case Command(name="pending", actor=actor):
-                return await self._hooks.commands.pending(actor)
-            case Command(actor=actor, argument=code, account=account):
-                return await self._hooks.commands.link(await self._named(account, actor), code)
-            case Hint(key, about):
-                return Reply(say_on(NAME, key, **({"command": about} if about else {})), refused=True)
-            case Migrated(account, chat, to):
-                await self._hooks.chats.moved(NAME, account, chat, to)
-        return None
+    async def _handle(self, account: str, reading: Reading) -> Reply | None:
+        if isinstance(reading, Press | Command):
+            reading = replace(reading, actor=await self._named(account, reading.actor))
+        return await self._intake.carry_out(account, reading)
 
     async def _named(self, account: str, actor: Actor) -> Actor:
         """The actor with the name that people know, where Slack tells it at once; payloads carry the user name only."""
@@ -546,7 +509,7 @@ class Slack:
                     with vendor_errors():
                         found = await self._teams[account].users_info(user=actor.id)
                 _keep(self._names, key, str(found["user"]["real_name"]), NAMES_KEPT)
-        return replace(actor, name=_tidy(self._names.get(key, actor.name)))
+        return replace(actor, name=tidy(self._names.get(key, actor.name)))
 
     async def _open_form(self, form: Form, back: Back) -> None:
         """Open the modal for a note: from the button alone, before any other work (design section 4)."""
@@ -556,11 +519,11 @@ class Slack:
                     await self._teams[back.account].views_open(trigger_id=form.trigger_id, view=note_form(form))
         except (TimeoutError, Gone, Moved, Refused, Slow, Unavailable) as error:
             log.warning("form not opened", extra={"platform": NAME, "error": type(error).__name__})
-            self._start(self._answer(back, Reply(say("note_form_gone"), Tone.ALERT)))
+            self._intake.start(self._answer(back, Reply(say("note_form_gone"), Tone.ALERT)))
 
     async def _answer(self, back: Back, reply: Reply) -> None:
         """Tell the presser alone."""
-        try:
+        with answering(back.account, reply.approval_id):
             if back.response_url and await self._respond(back.response_url, reply.text):
                 return
             self._posts[back.account].spend(back.chat, PER_CHANNEL)
@@ -568,9 +531,6 @@ class Slack:
                 await self._teams[back.account].chat_postEphemeral(
                     channel=back.chat, user=back.user, thread_ts=back.thread or None, **words(reply.text)
                 )
-        except (Gone, Moved, Slow, Refused, Unavailable) as error:
-            log.warning("answer failed", extra={"account": back.account, "approval": reply.approval_id,
-                                                "error": type(error).__name__})  # fmt: skip
 
     async def _respond(self, url: str, text: str) -> bool:
         """Answer through a response_url; False when it no longer works."""
@@ -579,21 +539,6 @@ class Slack:
         with vendor_errors():
             sent = await client.send_dict({"response_type": "ephemeral", "replace_original": False, **words(text)})
         return bool(sent.status_code == 200)
-
-    async def _pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds * self._pace)
-
-    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task that is held until it ends, whoever still waits for it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._answers.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._answers.discard(task)
-        if not task.cancelled() and (error := task.exception()) and not isinstance(error, Unavailable):
-            log.error("answer broke", extra={"platform": NAME, "error": type(error).__name__})
 
 
 class ShortWaits(AsyncRateLimitErrorRetryHandler):
@@ -630,33 +575,6 @@ def _shown(secret: SecretStr | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """`link` with its code, or `pending`."""
-
-    name: str
-    account: str
-    actor: Actor
-    argument: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """Something that decides nothing: the words to say, by their name in the catalogue."""
-
-    key: str
-    about: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Migrated:
-    """The channel got the new id `to`."""
-
-    account: str
-    chat: str
-    to: str
-
-
-@dataclass(frozen=True, slots=True)
 class Form:
     """The button that opens the form for a note, with its token; `title` is the card's own, to be shown again."""
 
@@ -678,16 +596,13 @@ class Back:
     typed: bool = False
 
 
-Reading = Press | Command | Hint | Migrated
-
-
 def read(body: Json, bots: Mapping[str, str]) -> Reading | Form | None:
     """What a payload means; None for what is nothing to Placet. Decides nothing and trusts nothing in it.
 
     `bots` is the app's user in each workspace. Raises KeyError and the like for what no Slack sends.
     """
     if "command" in body:
-        return _read_command(body, _team(body, bots))
+        return _read_command(body)
     match body.get("type"):
         case "block_actions":
             return _read_press(body, _team(body, bots))
@@ -696,7 +611,7 @@ def read(body: Json, bots: Mapping[str, str]) -> Reading | Form | None:
         case "event_callback":
             event, account = body["event"], _team(body, bots)
             if event["type"] == "channel_id_changed":
-                return Migrated(account, str(event["old_channel_id"]), str(event["new_channel_id"]))
+                return Migrated(str(event["old_channel_id"]), str(event["new_channel_id"]))
             if event["type"] == "message":
                 shared = bool(body.get("is_ext_shared_channel"))
                 return _read_message(event, account, bots[account], shared=shared)
@@ -734,7 +649,7 @@ def _read_form(body: Json) -> Press | None:
         actor=_actor(body["user"]),
         message=Message(NAME, *(str(of[name]) for name in ("account", "chat", "thread", "id"))),
         token=str(of["token"]),
-        text=_tidy(str(text)),
+        text=tidy(str(text)),
     )
 
 
@@ -757,20 +672,20 @@ def _read_message(event: Json, account: str, bot: str, *, shared: bool) -> Press
         key=f"sl:{account}:{event['channel']}:{ts}",
         actor=Actor(NAME, str(team), str(user)),
         message=Message(NAME, account, str(event["channel"]), "", str(thread)),
-        text=_tidy(unescaped(str(event["text"]))),
+        text=tidy(unescaped(str(event["text"]))),
     )
 
 
-def _read_command(body: Json, account: str) -> Command | Hint:
+def _read_command(body: Json) -> Command | Hint:
     name, _, argument = str(body.get("text") or "").strip().partition(" ")
-    actor = Actor(NAME, str(body["team_id"]), str(body["user_id"]), _tidy(str(body.get("user_name", ""))))
+    actor = Actor(NAME, str(body["team_id"]), str(body["user_id"]), tidy(str(body.get("user_name", ""))))
     match name.lower():
         case "pending":
-            return Command("pending", account, actor)
+            return Command("pending", actor)
         case "link" if argument.strip():
             private = str(body.get("channel_id", "")).startswith("D")
-            return Command("link", account, actor, argument.strip()) if private else Hint("link_private_only")
-        case "rules" | "mode" | "pause" | "resume" as later:
+            return Command("link", actor, argument.strip()) if private else Hint("link_private_only")
+        case later if later in LATER:
             return Hint("comes_later", later)
     return Hint("help")
 
@@ -812,12 +727,7 @@ def _title(message: Json) -> str:
 
 
 def _actor(user: Json) -> Actor:
-    return Actor(NAME, str(user.get("team_id") or "?"), str(user["id"]), _tidy(str(user.get("name") or "")))
-
-
-def _tidy(text: str) -> str:
-    """Text without lone surrogates, which JSON can carry and UTF-8 cannot."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return Actor(NAME, str(user.get("team_id") or "?"), str(user["id"]), tidy(str(user.get("name") or "")))
 
 
 def unescaped(text: str) -> str:
@@ -981,15 +891,9 @@ def note_form(form: Form) -> dict[str, Any]:
         "type": "modal", "callback_id": NOTE_FORM, "title": plain(say("button_note"), 24),
         "submit": plain(say("button_decline"), 24), "close": plain(say("form_cancel"), 24),
         "private_metadata": json.dumps(about_it),
-        "blocks": [*about, {"type": "input", "block_id": "note", "label": plain(say("note_form_label"), 2000),
+        "blocks": [*about, {"type": "input", "block_id": "note", "label": plain(say("note_label"), 2000),
                             "hint": plain(say("note_form_hint"), 2000), "element": field}],
     }  # fmt: skip
-
-
-def _server(url: str) -> str:
-    """Host and port of an address: its path and its user may be secrets."""
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "?"
 
 
 # Errors

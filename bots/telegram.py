@@ -9,15 +9,12 @@ import json
 import logging
 import os
 import re
-import traceback
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from itertools import groupby
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import urlsplit
 
 import telegram
 from pydantic import SecretStr, field_validator, model_validator
@@ -45,11 +42,27 @@ from telegram.error import (
 )
 from telegram.request import HTTPXRequest
 
-from bots.pacing import PATIENCE_S, Pacer, Rate
-from bots.settings import PlatformSettings, read_settings
+from bots.delivery import (
+    CHECK_S,
+    LEASE_RETRY_S,
+    Backoff,
+    Checkup,
+    Command,
+    Hint,
+    Intake,
+    Late,
+    Migrated,
+    OnPress,
+    answering,
+    still_held,
+    tidy,
+)
+from bots.pacing import Pacer, Rate
+from bots.settings import PlatformSettings, is_local, read_settings, server_of, tokens_of
 from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
 from core.buttons import ButtonData, unpack
-from core.ports import BadSetting, Finding, Gone, Hooks, Lease, Moved, Refused, Slow, Unavailable
+from core.ports import BadSetting, Finding, Gone, Hooks, Moved, Refused, Slow, Unavailable
+from core.visible import units
 from core.wording import fill, say
 
 # The library then gives durations as timedelta, as its next version always will.
@@ -75,10 +88,8 @@ NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 # Telegram keeps the list it was given last, so every call names it whole. Migrations come as messages.
 ALLOWED_UPDATES = ("message", "callback_query", "my_chat_member")
-POLL_S, PRESS_S, DRAIN_S, LEASE_RETRY_S = 10, 15.0, 5.0, 2.0
-TRIES = 5
-# Health pages ask often and give a check 3 s; what is well is not asked again at once.
-CHECK_S, CHECK_AGAIN_S = 2.5, 15.0
+# A press counts within the 150 s that Telegram keeps it.
+POLL_S, BACKOFF_S = 10, 15.0
 OFFERED = ("start", "pending", "help")
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of the header
 
@@ -97,15 +108,10 @@ class Settings(PlatformSettings):
     @field_validator("telegram_token", mode="before")
     @classmethod
     def tokens(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        tokens = [token.strip() for token in value.split(",") if token.strip()]
-        for number, token in enumerate(tokens, 1):
-            if not re.fullmatch(r"\d{3,20}:[A-Za-z0-9_-]{20,100}", token):
-                raise ValueError(f"token {number} is not of the form 123456:ABC...; copy it again from @BotFather")
-        if len({token.split(":")[0] for token in tokens}) < len(tokens):
-            raise ValueError("two tokens belong to the same bot; name each bot once")
-        return tuple(SecretStr(token) for token in tokens)
+        return tokens_of(
+            value, r"\d{3,20}:[A-Za-z0-9_-]{20,100}", "is not of the form 123456:ABC...; copy it again from @BotFather",
+            whose=lambda token: token.split(":")[0], twice="two tokens belong to the same bot; name each bot once",
+        )  # fmt: skip
 
     @field_validator("telegram_base_url")
     @classmethod
@@ -151,16 +157,14 @@ class Telegram:
     name = NAME
 
     def __init__(self, settings: Settings, hooks: Hooks, *, pace: float = 1.0) -> None:
-        self._settings, self._hooks, self._pace = settings, hooks, pace
+        self._settings, self._hooks = settings, hooks
+        self._intake = Intake(NAME, hooks, pace)
         self._requests: list[HTTPXRequest] = []
         self._bots = {bot.token.split(":")[0]: bot for bot in map(self._bot, settings.telegram_token)}
         self._pacers = {account: Pacer(OVERALL, pace=pace) for account in self._bots}
         self._usernames: dict[str, str] = {}
-        self._on_press: Callable[[Press], Awaitable[Reply]] | None = None
-        self._answers: set[asyncio.Task[None]] = set()
-        self._told_to_wait: deque[tuple[str, int]] = deque(maxlen=1000)
         self._offered: set[str] = set()
-        self._well: tuple[float, Sequence[Finding]] = (0.0, ())
+        self._checkup = Checkup(self._check_all)
 
     async def post(self, destination: Destination, card: Card, *, token: str) -> Message:
         """Send a card. After Unavailable the message may exist all the same: its token works."""
@@ -248,18 +252,12 @@ class Telegram:
         """Whether the card is shown whole; where not, its whole text is attached before Allow works."""
         return not _cut_to_limit(_pieces(card))[1]
 
-    async def listen(self, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+    async def listen(self, on_press: OnPress) -> None:
         """Take the updates of every bot until cancelled, each handled before it is confirmed (design section 4)."""
-        self._on_press = on_press
         take = self._poll if self._settings.telegram_webhook_secret is None else self._serve
-        try:
-            async with asyncio.TaskGroup() as group:
-                for account in self._bots:
-                    group.create_task(take(account, on_press))
-        finally:
-            self._on_press = None
-            if self._answers:
-                await asyncio.wait(self._answers, timeout=DRAIN_S)
+        async with self._intake.open(on_press), asyncio.TaskGroup() as group:
+            for account in self._bots:
+                group.create_task(take(account))
 
     async def receive(self, account: str, headers: Mapping[str, str], body: bytes) -> int:
         """Take one webhook request; answers the HTTP status: 2xx only for what is committed, so that it comes again."""
@@ -275,26 +273,17 @@ class Telegram:
             update = Update.de_json(_legible(json.loads(body)), None)
         except ValueError:
             return 400
-        if self._on_press is None:
+        if self._intake.on_press is None:
             return 503
         try:
-            await self._take(account, update, self._on_press)
+            await self._take(account, update)
         except Unavailable:
             return 503
         return 200
 
     async def check(self) -> Sequence[Finding]:
-        """Each bot held against Telegram: its token, the way there, who takes its updates. While all is well, it is
-        asked again after CHECK_AGAIN_S only."""
-        now = asyncio.get_running_loop().time()
-        until, well = self._well
-        if now < until:
-            return well
-        found = await asyncio.gather(*(self._check(account) for account in self._bots))
-        findings = [finding for of_bot in found for finding in of_bot]
-        if all(finding.level == "ok" for finding in findings):
-            self._well = now + CHECK_AGAIN_S, findings
-        return findings
+        """Each bot held against Telegram: its token, the way there, who takes its updates."""
+        return await self._checkup()
 
     async def close(self) -> None:
         """Let go of the connections; nothing is called after this."""
@@ -303,8 +292,7 @@ class Telegram:
 
     def _bot(self, token: SecretStr) -> telegram.Bot:
         base = self._settings.telegram_base_url
-        # A proxy of the environment's is for the world outside.
-        proxied = {"trust_env": urlsplit(base).hostname not in ("127.0.0.1", "::1", "localhost")}
+        proxied = {"trust_env": not is_local(base)}
         calls = HTTPXRequest(connection_pool_size=64, pool_timeout=5.0, read_timeout=10.0, httpx_kwargs=proxied)
         polls = _Updates(connection_pool_size=2, read_timeout=5.0, httpx_kwargs=proxied)
         self._requests += calls, polls
@@ -318,8 +306,12 @@ class Telegram:
 
     # Checking
 
+    async def _check_all(self) -> Sequence[Finding]:
+        found = await asyncio.gather(*(self._check(account) for account in self._bots))
+        return [finding for of_bot in found for finding in of_bot]
+
     async def _check(self, account: str) -> Sequence[Finding]:
-        bot, name, server = self._bots[account], f"Telegram bot {account}", _server(self._settings.telegram_base_url)
+        bot, name, server = self._bots[account], f"Telegram bot {account}", server_of(self._settings.telegram_base_url)
         try:
             async with asyncio.timeout(CHECK_S):
                 me, hook = await bot.get_me(), await bot.get_webhook_info()
@@ -339,10 +331,10 @@ class Telegram:
 
     def _check_delivery(self, account: str, name: str, hook: telegram.WebhookInfo) -> Finding:
         """Whether what people press comes here. A process that only checks cannot know whether another one runs."""
-        listening = self._on_press is not None
+        listening = self._intake.on_press is not None
         level: Literal["warn", "fail"] = "fail" if listening else "warn"
         told = "" if listening else "if Placet runs already, "
-        host, waiting = _server(hook.url), f"updates that wait: {hook.pending_update_count}"
+        host, waiting = server_of(hook.url), f"updates that wait: {hook.pending_update_count}"
         fix = f"start Placet, which sets it right; {told}another program uses this token: end it, or make a new token"
         if self._settings.telegram_webhook_secret is None:
             if hook.url:
@@ -375,18 +367,13 @@ class Telegram:
         raise Refused(f"no token in PLACET_TELEGRAM_TOKEN belongs to the bot {name}")
 
     async def _paced(self, account: str, chat: str, call: Callable[[telegram.Bot], Awaitable[T]]) -> T:
-        """Make a call in its turn; a short wait that Telegram asks for is waited once, a longer one raises Slow."""
-        pacer, rates = self._pacers[account], _rates(chat)
-        for last in (False, True):
-            await pacer.turn(chat, rates)
-            try:
-                with vendor_errors(account):
-                    return await call(self._bots[account])
-            except Slow as slow:
-                pacer.block(chat, rates, slow.after)
-                if last or slow.after > PATIENCE_S:
-                    raise
-        raise AssertionError("unreachable")
+        """Make a call in its turn."""
+
+        async def made() -> T:
+            with vendor_errors(account):
+                return await call(self._bots[account])
+
+        return await self._pacers[account].call(chat, _rates(chat), made)
 
     async def _at_once(
         self, account: str, to: Destination, text: str, markup: ForceReply | None = None
@@ -398,13 +385,13 @@ class Telegram:
 
     # Listening
 
-    async def _poll(self, account: str, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+    async def _poll(self, account: str) -> None:
         lease, inbox = self._hooks.leases(f"{NAME}:{account}"), None
         try:
             while True:
-                if not await _still_held(lease, inbox is not None):
+                if not await still_held(lease, inbox is not None):
                     inbox = None
-                    await self._pause(LEASE_RETRY_S)
+                    await self._intake.pause(LEASE_RETRY_S)
                     continue
                 if inbox is None:
                     log.info("polling", extra={"account": account})
@@ -416,11 +403,13 @@ class Telegram:
                         log.warning("poll failed", extra={"account": account, "error": type(error).__name__,
                                                           "why": _why(error)})  # fmt: skip
                     inbox.trouble = type(error)
-                    await self._pause(max(inbox.backoff(), _seconds(error) if isinstance(error, RetryAfter) else 0))
+                    await self._intake.pause(
+                        max(inbox.backoff(), _seconds(error) if isinstance(error, RetryAfter) else 0)
+                    )
                     continue
-                await self._take_all(account, inbox.new(updates), inbox.settled, on_press)
+                await self._take_all(account, inbox.new(updates), inbox.settled)
                 if not inbox.confirm(updates):
-                    await self._pause(inbox.backoff())
+                    await self._intake.pause(inbox.backoff())
         finally:
             await lease.drop()
 
@@ -430,15 +419,12 @@ class Telegram:
             await bot.delete_webhook()
             self._usernames[account] = (await bot.get_me()).username or ""
             inbox.ready = True
-            self._later(self._offer_commands(account))
+            self._intake.start(self._offer_commands(account))
         return await bot.get_updates(
             offset=inbox.offset, timeout=timedelta(seconds=POLL_S), allowed_updates=ALLOWED_UPDATES
         )
 
-    async def _take_all(
-        self, account: str, updates: Sequence[Update], settled: set[int],
-        on_press: Callable[[Press], Awaitable[Reply]],
-    ) -> None:  # fmt: skip
+    async def _take_all(self, account: str, updates: Sequence[Update], settled: set[int]) -> None:
         """Handle a batch, each chat's updates in order, the chats side by side; adds what is committed to `settled`."""
         lanes: dict[int, list[Update]] = {}
         for update in updates:
@@ -447,79 +433,49 @@ class Telegram:
         async def lane(updates: Sequence[Update]) -> None:
             for update in updates:
                 try:
-                    await self._take(account, update, on_press)
+                    await self._take(account, update)
                 except Unavailable:
                     return
                 settled.add(update.update_id)
 
         await asyncio.gather(*(lane(updates) for updates in lanes.values()))
 
-    async def _take(self, account: str, update: Update, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
-        """Handle one update. Raises Unavailable when it must come again; a bug is tried five times, then let go."""
-        for tries in range(1, TRIES + 1):
-            try:
-                async with asyncio.timeout(PRESS_S):
-                    reply = await self._handle(account, update, on_press)
-                break
-            except (Unavailable, TimeoutError):
-                if (account, update.update_id) not in self._told_to_wait:
-                    self._told_to_wait.append((account, update.update_id))
-                    self._later(self._answer(account, update, Reply(say("try_again"), Tone.ALERT)))
-                raise Unavailable("not committed") from None
-            except Exception as error:
-                at = traceback.extract_tb(error.__traceback__)[-1]
-                log.error("update failed", extra={"account": account, "update": update.update_id,
-                                                  "error": type(error).__name__, "at": f"{at.name}:{at.lineno}",
-                                                  "tries": tries})  # fmt: skip
-                if tries == TRIES:
-                    reply = Reply(say("went_wrong"), Tone.ALERT)
-                else:
-                    await self._pause(0.1 * 2**tries)
+    async def _take(self, account: str, update: Update) -> None:
+        """Handle one update. Raises Unavailable when it must come again."""
+        event = f"{account}:{update.update_id}"
+        try:
+            reply = await self._intake.tried(account, event, lambda: self._handle(account, update), comes_again=True)
+        except Unavailable:
+            if self._intake.wait_is_news(event):
+                self._intake.start(self._answer(account, update, Reply(say("try_again"), Tone.ALERT)))
+            raise
         if reply is not None:
-            self._later(self._answer(account, update, reply))
+            self._intake.start(self._answer(account, update, reply))
 
-    async def _handle(
-        self, account: str, update: Update, on_press: Callable[[Press], Awaitable[Reply]]
-    ) -> Reply | None:
-        match read(account, update, self._usernames.get(account, "")):
-            case Press() as press:
-                return await on_press(press)
-            case Command(name="pending", actor=actor):
-                return await self._hooks.commands.pending(actor)
-            case Command(name="link", actor=actor, argument=code):
-                return await self._hooks.commands.link(actor, code)
-            case Hint(key):
-                return Reply(say(key), refused=True)
-            case Migrated(chat, to):
-                await self._hooks.chats.moved(NAME, account, chat, to)
-            case Membership(chat, status):
-                log.info("membership", extra={"account": account, "chat": chat, "status": status})
-        return None
+    async def _handle(self, account: str, update: Update) -> Reply | None:
+        reading = read(account, update, self._usernames.get(account, ""))
+        if isinstance(reading, Membership):
+            log.info("membership", extra={"account": account, "chat": reading.chat, "status": reading.status})
+            return None
+        return None if reading is None else await self._intake.carry_out(account, reading)
 
     async def _answer(self, account: str, update: Update, reply: Reply) -> None:
         """Tell the presser alone; in a chat a typed text can only be answered by a reply that the chat sees."""
-        try:
+        with answering(account, reply.approval_id):
             if (query := update.callback_query) is not None:
-                loud = reply.tone in (Tone.BAD, Tone.ALERT)
+                loud, text = reply.tone in (Tone.BAD, Tone.ALERT), shortened(reply.text, ANSWER_LIMIT)
                 with vendor_errors(account):
-                    await self._bots[account].answer_callback_query(
-                        query.id, shortened(reply.text, ANSWER_LIMIT), show_alert=loud
-                    )
+                    await self._bots[account].answer_callback_query(query.id, text, show_alert=loud)
             elif (message := update.message) is not None and _is_written(message):
                 to = _under(_message(account, message))
                 if reply.refused and self._pacers[account].crowded(to.chat, _rates(to.chat)):
                     log.info("not answered in a crowded chat", extra={"account": account, "chat": to.chat})
                     return
                 await self._at_once(account, to, inert(shortened(reply.text, TEXT_LIMIT)))
-        except Late:
-            log.info("answer too late", extra={"account": account, "approval": reply.approval_id})
-        except (Gone, Moved, Slow, Refused, Unavailable) as error:
-            log.warning("answer failed", extra={"account": account, "approval": reply.approval_id,
-                                                "error": type(error).__name__})  # fmt: skip
 
-    async def _serve(self, account: str, on_press: Callable[[Press], Awaitable[Reply]]) -> None:
+    async def _serve(self, account: str) -> None:
         """Have the updates delivered to `receive`, at `<public url>/telegram/<account>`."""
-        secret, backoff = self._settings.telegram_webhook_secret, _Backoff()
+        secret, backoff = self._settings.telegram_webhook_secret, Backoff(BACKOFF_S)
         while True:
             try:
                 self._usernames[account] = (await self._bots[account].get_me()).username or ""
@@ -533,9 +489,9 @@ class Telegram:
             except TelegramError as error:
                 log.warning("webhook not set", extra={"account": account, "error": type(error).__name__,
                                                       "why": _why(error)})  # fmt: skip
-                await self._pause(backoff())
+                await self._intake.pause(backoff())
         log.info("webhook set", extra={"account": account})
-        self._later(self._offer_commands(account))
+        self._intake.start(self._offer_commands(account))
         await asyncio.Event().wait()
 
     def _webhook(self, account: str) -> str:
@@ -554,25 +510,6 @@ class Telegram:
             log.warning("commands not listed", extra={"account": account, "error": type(error).__name__,
                                                       "why": _why(error)})  # fmt: skip
 
-    async def _pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds * self._pace)
-
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
-
-
-class _Backoff:
-    """Seconds to wait between tries: 1, doubled up to 15, so that a press counts within the 150 s it is kept."""
-
-    def __init__(self) -> None:
-        self._seconds = 0.5
-
-    def __call__(self) -> float:
-        self._seconds = min(self._seconds * 2, 15.0)
-        return self._seconds
-
 
 class _Inbox:
     """What one bot was told while this process may poll for it: what is settled, and what may be confirmed."""
@@ -581,7 +518,7 @@ class _Inbox:
         self.ready = False
         self.offset: int | None = None
         self.settled: set[int] = set()
-        self.backoff = _Backoff()
+        self.backoff = Backoff(BACKOFF_S)
         self.trouble: type[TelegramError] | None = None
 
     def new(self, updates: Sequence[Update]) -> list[Update]:
@@ -600,16 +537,8 @@ class _Inbox:
             if update.update_id not in self.settled:
                 return False
             self.offset = update.update_id + 1
-        self.backoff = _Backoff()
+        self.backoff.reset()
         return True
-
-
-async def _still_held(lease: Lease, held: bool) -> bool:
-    """Whether this process may poll; while that cannot be known, whoever did goes on and nobody else begins."""
-    try:
-        return await lease.held()
-    except Unavailable:
-        return held
 
 
 class _Updates(HTTPXRequest):
@@ -657,30 +586,6 @@ def _under(message: Message) -> Destination:
 
 
 # Reading
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """`link` with its code, or `pending`."""
-
-    name: str
-    actor: Actor
-    argument: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A message that decides nothing: the words to say, by their name in the catalogue."""
-
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Migrated:
-    """The chat got the new id `to`."""
-
-    chat: str
-    to: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -747,7 +652,7 @@ def _read_message(account: str, message: telegram.Message, username: str) -> Pre
         key=f"tg:{account}:{message.chat.id}:{message.message_id}",
         actor=_actor(sender),
         message=target,
-        text=_tidy(message.text),
+        text=tidy(message.text),
     )
 
 
@@ -791,7 +696,7 @@ def _is_written(message: telegram.Message) -> bool:
 
 
 def _actor(user: telegram.User) -> Actor:
-    return Actor(NAME, "", str(user.id), _tidy(user.full_name))
+    return Actor(NAME, "", str(user.id), tidy(user.full_name))
 
 
 def _message(account: str, message: telegram.MaybeInaccessibleMessage) -> Message:
@@ -801,11 +706,6 @@ def _message(account: str, message: telegram.MaybeInaccessibleMessage) -> Messag
         topical = message.is_topic_message or message.chat.is_forum
         thread = str(message.message_thread_id) if topical else ""
     return Message(NAME, account, str(message.chat.id), thread, str(message.message_id))
-
-
-def _tidy(text: str) -> str:
-    """Text without lone surrogates, which JSON can carry and UTF-8 cannot."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 # Rendering
@@ -901,11 +801,6 @@ def shortened(text: str, limit: int) -> str:
     return text if units(text) <= limit else _first_units(text, limit - 1) + "…"
 
 
-def units(text: str) -> int:
-    """The length as Telegram counts it: UTF-16 units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
 def _first_units(text: str, limit: int) -> str:
     kept = text.encode("utf-16-le", "surrogatepass")[: max(limit, 0) * 2]
     return kept.decode("utf-16-le", "ignore")
@@ -974,12 +869,6 @@ def _introduced(name: str, me: telegram.User) -> str:
     return f"{name} (@{me.username}) answers; privacy mode is {privacy}, {heard}{groups}"
 
 
-def _server(url: str | None) -> str:
-    """Host and port of an address: its path and its user may be secrets."""
-    parts = urlsplit(url or "")
-    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "?"
-
-
 def _is_group(chat: str) -> bool:
     return chat.startswith(("-", "@"))
 
@@ -997,10 +886,6 @@ def _replying_to(message_id: str) -> ReplyParameters | None:
 
 
 # Errors
-
-
-class Late(Exception):
-    """The press is too old to be answered; the decision stands."""
 
 
 GONE = (

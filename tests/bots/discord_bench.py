@@ -14,9 +14,8 @@ from adapters.sandbox.discord import Interaction, World, markdown, token_of
 from adapters.sandbox.discord.records import Message as Kept
 from bots.discord import Discord, Settings
 from core.approvals import Destination, Message
-from core.ports import Hooks
 from tests.bots.contract import Bench, Shown
-from tests.bots.telegram_bench import Chores, SwitchedLease
+from tests.bots.telegram_bench import Chores, SwitchedLease, hooks
 
 ID, OTHER_ID = 8000000001, 8000000002
 DANA, OLA = 4201, 4202
@@ -60,7 +59,7 @@ async def discord(
             discord_gateway_url=sandbox.discord_gateway_url,
         )
         chores, lease = Chores(), SwitchedLease()
-        surface = Discord(settings, Hooks(chores, chores, lambda name: lease), pace=pace)
+        surface = Discord(settings, hooks(chores, lease), pace=pace)
         try:
             yield Setting(sandbox, settings, surface, chores, lease)
         finally:

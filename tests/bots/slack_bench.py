@@ -14,9 +14,8 @@ from adapters.sandbox.slack import Press as Pressed
 from adapters.sandbox.slack import World
 from bots.slack import Settings, Slack
 from core.approvals import Destination, Message
-from core.ports import Hooks
 from tests.bots.contract import Bench, Shown
-from tests.bots.telegram_bench import Chores, SwitchedLease
+from tests.bots.telegram_bench import Chores, hooks
 
 TEAM, TOKEN = "T01", "xoxb-sandbox-token-AAAAAAAAAAAA"
 OTHER_TEAM, OTHER_TOKEN = "T02", "xoxb-sandbox-token-BBBBBBBBBBBB"
@@ -62,7 +61,7 @@ async def slack(
             slack_base_url=sandbox.slack_base_url,
         )
         chores = Chores()
-        surface = Slack(settings, Hooks(chores, chores, lambda name: SwitchedLease()), pace=pace)
+        surface = Slack(settings, hooks(chores), pace=pace)
         try:
             yield Setting(sandbox, settings, surface, chores)
         finally:

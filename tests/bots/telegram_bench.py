@@ -32,6 +32,8 @@ class Chores:
 
     asked: list[tuple[str, ...]] = field(default_factory=list)
     down: int = 0
+    reply: Reply = field(default_factory=lambda: Reply("No rules."))
+    mapped: frozenset[str] = frozenset()
 
     async def link(self, actor: Actor, code: str) -> Reply:
         self.asked.append(("link", actor.id, code))
@@ -41,11 +43,38 @@ class Chores:
         self.asked.append(("pending", actor.id))
         return Reply("Nothing waits for you.")
 
+    async def rules(self, actor: Actor, agent: str) -> Reply:
+        self.asked.append(("rules", actor.id, agent))
+        return self.reply
+
+    async def mode(self, actor: Actor, agent: str, mode: str) -> Reply:
+        self.asked.append(("mode", actor.id, agent, mode))
+        return Reply("It asks for everything.")
+
+    async def pause(self, actor: Actor, agent: str) -> Reply:
+        self.asked.append(("pause", actor.id, agent))
+        return Reply("Paused.")
+
+    async def resume(self, actor: Actor, agent: str) -> Reply:
+        self.asked.append(("resume", actor.id, agent))
+        return Reply("It goes on.")
+
+    async def groups(self, platform: str) -> frozenset[str]:
+        if self.down > 0:
+            self.down -= 1
+            raise Unavailable("the database is down")
+        return frozenset(key for key in self.mapped if key.startswith(f"{platform}:"))
+
     async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
         if self.down > 0:
             self.down -= 1
             raise Unavailable("the database is down")
         self.asked.append(("moved", platform, account, chat, to))
+
+
+def hooks(chores: Chores, lease: SwitchedLease | None = None) -> Hooks:
+    """What a surface needs besides the door; without a lease of its own, a new one for each name."""
+    return Hooks(chores, chores, lambda name: lease or SwitchedLease(), chores.groups)
 
 
 @dataclass
@@ -102,7 +131,7 @@ async def telegram(
             public_url=f"http://127.0.0.1:{port}",
         )
         chores, lease = Chores(), SwitchedLease()
-        surface = Telegram(settings, Hooks(chores, chores, lambda name: lease), pace=pace)
+        surface = Telegram(settings, hooks(chores, lease), pace=pace)
         try:
             yield Setting(sandbox, settings, surface, chores, lease, port)
         finally:

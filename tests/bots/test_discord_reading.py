@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bots.discord import Command, Form, Hint, read
+from bots.delivery import Command, Hint
+from bots.discord import Form, read
 from core.approvals import Actor, Message, Press
 
 PAYLOADS = Path(__file__).parents[1] / "payloads" / "discord"
@@ -45,7 +46,7 @@ READINGS = {
     "link_in_private": Command("link", DANA, "Qm9vdHN0cmFw"),
     "link_in_channel": Hint("link_private_only"),
     "pending": Command("pending", DANA),
-    "rules": Hint("command_later"),
+    "rules": Hint("comes_later", "rules"),
     "command_of_another_name": None,
     "ping": None,
     "reply_in_channel": typed(CHANNEL, "No"),

@@ -19,7 +19,7 @@ from bots import PLATFORMS
 from bots.slack import SCOPES, units
 from core.approvals import Destination, Message, Press, Reply, Tone
 from core.buttons import new_token
-from core.ports import BadSetting, Gone, Hooks, Refused, Unavailable
+from core.ports import BadSetting, Gone, Refused, Unavailable
 from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, settled
 from tests.bots.slack_bench import (
     APP_TOKEN,
@@ -38,7 +38,7 @@ from tests.bots.slack_bench import (
     Setting,
     slack,
 )
-from tests.bots.telegram_bench import Chores, SwitchedLease
+from tests.bots.telegram_bench import Chores, hooks
 
 MANIFEST = Path(__file__).parents[2] / "deploy" / "slack-manifest.yaml"
 HERE = Destination("slack", "", CHANNEL)
@@ -503,7 +503,7 @@ def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **variables: str) -> 
     for name, value in variables.items():
         monkeypatch.setenv(f"PLACET_SLACK_{name}", value)
     chores = Chores()
-    return PLATFORMS["slack"](Hooks(chores, chores, lambda name: SwitchedLease()))
+    return PLATFORMS["slack"](hooks(chores))
 
 
 def test_without_a_token_slack_is_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

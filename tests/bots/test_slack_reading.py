@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from bots.slack import Command, Form, Hint, Migrated, read
+from bots.delivery import Command, Hint, Migrated
+from bots.slack import Form, read
 from core.approvals import Actor, Message, Press
 
 PAYLOADS = Path(__file__).parents[1] / "payloads" / "slack"
@@ -68,10 +69,10 @@ READINGS: dict[str, Any] = {
     "plain_in_a_channel": None,
     "plain_in_a_private_chat": Hint("reply_to_card"),
     "first_message_of_a_thread": None,
-    "channel_id_changed": Migrated("T01", "G02", "C0NEW"),
+    "channel_id_changed": Migrated("G02", "C0NEW"),
     "channel_renamed": None,
-    "command_pending": Command("pending", "T01", DANA),
-    "command_link": Command("link", "T01", DANA, "Qm9vdHN0cmFwLWNvZGU_x-"),
+    "command_pending": Command("pending", DANA),
+    "command_link": Command("link", DANA, "Qm9vdHN0cmFwLWNvZGU_x-"),
     "command_link_in_a_channel": Hint("link_private_only"),
     "command_link_without_a_code": Hint("help"),
     "command_pause": Hint("comes_later", "pause"),

@@ -17,10 +17,11 @@ from telegram.error import BadRequest
 from adapters.sandbox.telegram.records import Message as Kept
 from adapters.sandbox.telegram.records import Webhook
 from bots import PLATFORMS
-from bots.telegram import Settings, Telegram, inert, render, units, vendor_errors
+from bots.telegram import Settings, Telegram, inert, render, vendor_errors
 from core.approvals import Actor, Button, Destination, Message, Reply, Tone
 from core.buttons import Verb, new_token
-from core.ports import BadSetting, Finding, Gone, Hooks, Refused, Slow, Unavailable
+from core.ports import BadSetting, Finding, Gone, Refused, Slow, Unavailable
+from core.visible import units
 from tests.bots.contract import CARDS, FILE, PLAIN, Door, settled
 from tests.bots.telegram_bench import (
     DANA,
@@ -34,7 +35,7 @@ from tests.bots.telegram_bench import (
     TOPIC,
     Chores,
     Setting,
-    SwitchedLease,
+    hooks,
     seen,
     telegram,
 )
@@ -902,7 +903,7 @@ async def test_commands_that_cannot_be_listed_are_logged_and_hold_nothing_up(
 # Settings
 
 
-HOOKS = Hooks(Chores(), Chores(), lambda name: SwitchedLease())
+HOOKS = hooks(Chores())
 
 
 @pytest.fixture

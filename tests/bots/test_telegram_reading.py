@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from telegram import Update
 
-from bots.telegram import Command, Hint, Membership, Migrated, read
+from bots.delivery import Command, Hint, Migrated
+from bots.telegram import Membership, read
 from core.approvals import Actor, Message, Press
 
 PAYLOADS = Path(__file__).parents[1] / "payloads" / "telegram"

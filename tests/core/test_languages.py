@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import string
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,24 @@ import pytest
 from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po
 
+from core.approvals import Approval, Card, Effect, Outcome, Status
+from core.cards import card_of, text_of
+from core.redaction import Redaction
 from core.visible import units
-from core.wording import LANGUAGES, LOCALES, fill, moment_text, relative_text, say, say_on, when_text, words_of
-from tests.builders import NOW
+from core.wording import (
+    LANGUAGES,
+    LOCALES,
+    fill,
+    language_of,
+    moment_text,
+    relative_text,
+    say,
+    say_on,
+    sentence_for,
+    when_text,
+    words_of,
+)
+from tests.builders import NOW, REFUND, an_approval
 
 ROOT = Path(__file__).resolve().parents[2]
 PLATFORMS = ("telegram", "slack", "discord")
@@ -136,7 +151,7 @@ def test_a_key_that_no_language_has_is_an_error() -> None:
 LABELS = {
     # Slack: 75 a button, 30 a confirm's button, 24 a modal's title and its buttons; Discord: 80, 45, 45.
     "button_allow": 24, "button_decline": 24, "button_note": 24, "confirm_title": 100, "confirm_no": 30,
-    "form_cancel": 24, "note_field": 45, "note_form_label": 45, "note_form_hint": 100,
+    "form_cancel": 24, "note_label": 45, "note_form_hint": 100,
     **{key: 100 for key in ENGLISH if key.startswith("command_")},
     **{key: 30 for key in ENGLISH if key.startswith(("line_", "pill_", "status_"))},
     "claimed": 30, "claim_label": 40,
@@ -212,3 +227,72 @@ def test_a_platforms_own_words_are_said_in_every_language() -> None:
 
 def test_a_language_that_is_not_there_is_said_in_english() -> None:
     assert say("nothing_waiting", locale="tlh") == "Nothing waits for you."
+
+
+# A card in German, while it waits and after
+
+
+def a_card(approval: Approval, now: datetime = NOW, locale: str = "de") -> Card:
+    return card_of(approval, {"dana": "Dana Reyes"}, now, locale, redaction=Redaction(b"k" * 32))
+
+
+def test_a_card_and_its_file_are_in_the_language_of_its_chat() -> None:
+    arguments = {**REFUND, "note": "x" * 1_400, "size": 1_500_000}
+    card = a_card(an_approval(effect=Effect.MONEY, arguments=arguments, presentation={
+        "lines": [["Betrag", "/amount", "money"], ["Größe", "/size", "bytes"], ["Notiz", "/note"]]}))  # fmt: skip
+    assert card.language == "de"
+    assert [button.label for button in card.buttons] == ["Erlauben", "Ablehnen", "Mit Notiz ablehnen"]
+    text = text_of(card)
+    assert "billing möchte stripe.refund verwenden" in text
+    assert "[Geld oder Löschen]" in text
+    assert "1,5 MB (1.500.000 Byte)" in text
+    assert re.search(r"… \(noch 1\.\d{3} Zeichen\)", text)
+    assert "Frist: 16.03.2026, 12:00 UTC" in text
+    assert f"Angehängt: {card.attachments[0].name}" in text
+    assert "Gefragt: 09.03.2026, 12:00 UTC" in card.attachments[0].text
+    assert "Alle Argumente, als JSON:" in card.attachments[0].text
+
+
+BY = "Erlaubt von Dana Reyes über die Kommandozeile, 09.03.2026, 12:00 UTC. "
+ANSWERED: dict[str, Any] = {"decided_by": "dana", "decided_via": "cli", "decided_at": NOW}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"status": Status.APPROVED, **ANSWERED}, BY + "Noch nicht ausgeführt."),
+        ({"status": Status.APPROVED, "outcome": Outcome.SENT, **ANSWERED},
+         BY + "Erledigt."),
+        # What the row holds in English as the reason is said in the card's language; what others wrote is not.
+        ({"status": Status.APPROVED, "outcome": Outcome.NOT_SENT, "outcome_note": say("claim_too_late"), **ANSWERED},
+         BY + "Es ließ sich nicht starten: niemand hat "
+         "den Aufruf rechtzeitig übernommen. Es wurde nichts ausgeführt."),
+        ({"status": Status.APPROVED, "outcome": Outcome.UNKNOWN, "outcome_note": "ValueError: no", **ANSWERED},
+         BY + "Es ist fehlgeschlagen: ValueError: no. "
+         "Ein Teil kann geschehen sein."),
+        ({"status": Status.APPROVED, "outcome": Outcome.UNKNOWN, "outcome_note": say("outcome_overdue"), **ANSWERED},
+         BY + "Es ist abgebrochen. Ob es geschehen ist, "
+         "steht nicht fest."),
+        ({"status": Status.EXPIRED, "decided_at": NOW}, "Abgelaufen, 09.03.2026, 12:00 UTC: Niemand hat rechtzeitig "
+         "entschieden. Es wurde nichts ausgeführt."),
+        ({"undeliverable": say("undeliverable_retrying", platform="slack")},
+         "Nicht zustellbar: Slack ist nicht erreichbar; es wird weiter versucht."),
+        ({"undeliverable": "somebody's own words"}, "Nicht zustellbar: somebody's own words."),
+    ],
+)  # fmt: skip
+def test_what_became_of_a_call_is_told_in_german(changes: dict[str, Any], told: str) -> None:
+    assert a_card(an_approval(**changes)).status == told
+
+
+def test_the_model_is_told_in_english_whatever_the_people_read() -> None:
+    row = an_approval(status=Status.APPROVED, outcome=Outcome.UNKNOWN, outcome_note=say("outcome_overdue"), **ANSWERED)
+    a_card(row)
+    assert sentence_for(row) == (
+        "Approved and started, but it broke off. It may or may not have happened. Do not repeat it unasked."
+    )
+
+
+def test_a_platforms_tag_of_a_language_is_read() -> None:
+    assert [language_of(tag) for tag in ("de", "de-AT", "de_CH", "en-GB", "fr", "", "DE")] == [
+        "de", "de", "de", "en", "", "", "de",
+    ]  # fmt: skip
