@@ -37,6 +37,7 @@ def test_with_nothing_set_everything_is_on_this_machine(monkeypatch: pytest.Monk
     assert settings.temporal_address is None
     assert settings.http_url == "http://127.0.0.1:8420"
     assert (settings.presses_per_minute, settings.refusals_per_minute) == (30, 120)
+    assert settings.language == "en"
 
 
 def test_without_xdg_the_data_folder_is_in_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +93,7 @@ def test_secrets_do_not_print(monkeypatch: pytest.MonkeyPatch) -> None:
         ("TOKEN", "planted planted planted", "without spaces"),
         ("PRESSES_PER_MINUTE", "planted", "whole number"),
         ("REFUSALS_PER_MINUTE", "0", "greater than or equal to 1"),
+        ("LANGUAGE", "planted", "must be one of de, en"),
         ("LOG_LEVEL", "planted", "'debug', 'info', 'warning' or 'error'"),
         ("LOG_FORMAT", "planted", "'auto', 'text' or 'json'"),
     ],
