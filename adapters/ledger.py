@@ -255,7 +255,7 @@ _RESERVE = Statement(
         .on_conflict_do_update(
             index_elements=["approval_id", "destination", "kind", "person"],
             set_={"claim": message.excluded.claim, "claim_until": message.excluded.claim_until},
-            where=sa.and_(_card.message_id.is_(None), _FREE),
+            where=sa.and_(_card.message_id.is_(None), sa.or_(_FREE, _card.claim == message.excluded.claim)),
         )
         .returning(*_posted)
     )

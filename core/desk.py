@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from core.approvals import Approval, Attachment, Card, Destination, Kind, Message, Posted, Press, Reply
 from core.buttons import new_token
@@ -33,6 +34,8 @@ from core.ports import (
 from core.redaction import Redaction
 from core.service import Approvals
 from core.wording import relative_text, say
+
+T = TypeVar("T")
 
 log = logging.getLogger("placet.desk")
 
@@ -95,7 +98,7 @@ class Desk:
                 return False, None
             return True, ledger.reserve(wanted, self.clock.now())
 
-        pending, held = await self.store.write(reserve)
+        pending, held = await self._insist(lambda: self.store.write(reserve))
         if not pending:
             return "final"
         if held is None:
@@ -116,7 +119,7 @@ class Desk:
             raise
         await self._save(held, claim, message, drawn)
         log.info("posted", extra={"approval": approval_id, "platform": surface.name, "chat": message.chat})
-        await self.approvals.mark_undeliverable(approval_id, None)
+        await self._insist(lambda: self.approvals.mark_undeliverable(approval_id, None))
         try:
             if held.attached_revision != drawn.approval.content_revision:
                 await self._attach(surface, held.id)
@@ -134,7 +137,7 @@ class Desk:
             to = moved.to
         message = await surface.post(replace(destination, chat=to), card, token=token)
         # The message names the account by its id, as every other message of that chat does.
-        await self.moved(surface.name, message.account, chat, to)
+        await self._insist(lambda: self.moved(surface.name, message.account, chat, to))
         return message
 
     async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
@@ -147,8 +150,9 @@ class Desk:
         try:
             return await call(message)
         except Moved as moved:
-            await self.moved(message.platform, message.account, message.chat, moved.to)
-            return await call(replace(message, chat=moved.to))
+            to = moved.to
+        await self._insist(lambda: self.moved(message.platform, message.account, message.chat, to))
+        return await call(replace(message, chat=to))
 
     def _new_row(self, approval_id: str, destination: Destination, kind: Kind, person: str, claim: str) -> Posted:
         now = self.clock.now()
@@ -180,14 +184,16 @@ class Desk:
                 failed=None, claim_until=now,
             )  # fmt: skip
 
-        if not await self.store.write(save):
+        if not await self._insist(lambda: self.store.write(save)):
             # Somebody took the post over meanwhile: this copy is an orphan, redrawn when it is pressed.
             log.warning("orphan card", extra={"approval": held.approval_id, "platform": message.platform})
 
     async def _give_back(self, held: Posted, claim: str, why: str) -> None:
+        def give_back(ledger: Ledger) -> None:
+            ledger.mark(held.id, claim=claim, failed=why, claim_until=self.clock.now())
+
         with suppress(Unavailable):
-            now = self.clock.now()
-            await self.store.write(lambda ledger: ledger.mark(held.id, claim=claim, failed=why, claim_until=now))
+            await self._insist(lambda: self.store.write(give_back))
 
     async def _could_not(self, approval_id: str, why: str) -> None:
         """Mark the row undeliverable unless some card of it stands; a fault never answers."""
@@ -201,10 +207,10 @@ class Desk:
         Raises Slow while another caller is at the card: what it lacks must not be left out for good.
         """
         claim = secrets.token_urlsafe(12)
-        posted = await self.store.write(lambda ledger: self._take(ledger, posted_id, claim))
+        posted = await self._insist(lambda: self.store.write(lambda ledger: self._take(ledger, posted_id, claim)))
         if posted is None:
             raise Slow(1.0)
-        drawn = await self.draw(posted.approval_id, posted)
+        drawn = await self._insist(lambda: self.draw(posted.approval_id, posted))
         message = posted.message
         if drawn is None or message is None or posted.attached_revision == drawn.approval.content_revision:
             await self._release(posted_id, claim)
@@ -222,9 +228,11 @@ class Desk:
             await self._release(posted_id, claim)
             raise
         revision = drawn.approval.content_revision
-        await self.store.write(
-            lambda ledger: ledger.mark(posted_id, attached_revision=revision, claim=claim, claim_until=self.clock.now())
-        )
+
+        def attached(ledger: Ledger) -> None:
+            ledger.mark(posted_id, attached_revision=revision, claim=claim, claim_until=self.clock.now())
+
+        await self._insist(lambda: self.store.write(attached))
 
     @staticmethod
     def _files(surface: Surface, drawn: Drawn) -> tuple[Attachment, ...]:
@@ -241,7 +249,7 @@ class Desk:
             destination=f"{of.destination}|{message.id}", account=message.account, chat=message.chat,
             thread=message.thread, posted_at=self.clock.now(), claim=None, claim_until=None,
         )  # fmt: skip
-        await self.store.write(lambda ledger: ledger.reserve(row, self.clock.now()))
+        await self._insist(lambda: self.store.write(lambda ledger: ledger.reserve(row, self.clock.now())))
 
     # Redrawing
 
@@ -260,9 +268,12 @@ class Desk:
         card = await draw(approval, names, self.clock.now(), language, redaction=self.redaction, unlisted_run=unlisted)
         return Drawn(approval, card)
 
-    async def redraw(self, posted_id: str) -> None:
-        """Make one message show the row, and again until it does (design section 4); raises nothing of a platform."""
-        claim = secrets.token_urlsafe(12)
+    async def redraw(self, posted_id: str, claim: str) -> None:
+        """Make one message show the row, and again until it does (design section 4); raises nothing of a platform.
+
+        After Unavailable, which says that the database is away, it is to be called again with the same `claim`: the
+        message may be held under it.
+        """
         while True:
             posted = await self.store.write(lambda ledger: self._take(ledger, posted_id, claim))
             if posted is None:
@@ -286,8 +297,10 @@ class Desk:
         except Slow as slow:
             self.meter.redraw(posted.platform, "slow")
             after = slow.after
-            if await self.store.write(lambda ledger: self._take(ledger, posted.id, claim, after)) is not None:
-                self._put_off(posted, claim, after)
+            with suppress(Unavailable):
+                if await self.store.write(lambda ledger: self._take(ledger, posted.id, claim, after)) is None:
+                    return False
+            self._put_off(posted, claim, after)
             return False
         except Moved as moved:
             await self.moved(posted.platform, posted.account, posted.chat, moved.to)
@@ -338,10 +351,17 @@ class Desk:
         return await self.store.write(save)
 
     async def _release(self, posted_id: str, claim: str) -> None:
-        await self.store.write(lambda ledger: ledger.mark(posted_id, claim=claim, claim_until=self.clock.now()))
+        def release(ledger: Ledger) -> None:
+            ledger.mark(posted_id, claim=claim, claim_until=self.clock.now())
 
-    async def redraw_all(self, approval_id: str) -> None:
-        """Redraw every card of an approval that shows an old revision and that this process has a surface for."""
+        await self._insist(lambda: self.store.write(release))
+
+    async def redraw_all(self, approval_id: str, claim: str = "") -> None:
+        """Redraw every card of an approval that shows an old revision and that this process has a surface for.
+
+        Raises Unavailable, once no card of it is being drawn any more, when the database was away: see `redraw`.
+        """
+        claim = claim or secrets.token_urlsafe(12)
 
         def stale(ledger: Ledger) -> list[str]:
             approval = ledger.approval(approval_id)
@@ -351,7 +371,10 @@ class Desk:
             behind = [row for row in rows if row.message_id and row.shown_revision != approval.revision]
             return [row.id for row in behind if row.platform in self.surfaces]
 
-        await asyncio.gather(*(self.redraw(posted_id) for posted_id in await self.store.read(stale)))
+        redraws = (self.redraw(posted_id, claim) for posted_id in await self.store.read(stale))
+        for fault in await asyncio.gather(*redraws, return_exceptions=True):
+            if isinstance(fault, BaseException):
+                raise fault
 
     async def redraw_stale(self, limit: int = 200) -> int:
         """Redraw what fell through: cards that show an old revision; how many were taken up."""
@@ -371,12 +394,16 @@ class Desk:
         self._start(self._keep_redrawing(approval_id))
 
     async def _keep_redrawing(self, approval_id: str) -> None:
+        claim = secrets.token_urlsafe(12)
+
+        async def redraw() -> None:
+            async with self._slots:
+                await self.redraw_all(approval_id, claim)
+
         try:
             while True:
                 self._redrawing[approval_id] = False
-                async with self._slots:
-                    with suppress(Unavailable):
-                        await self.redraw_all(approval_id)
+                await self._insist(redraw, math.inf)
                 if not self._redrawing[approval_id]:
                     return
         finally:
@@ -418,7 +445,7 @@ class Desk:
         self.start_redraw(approval_id)
         if not press.token:
             return
-        found = await self.store.read(lambda ledger: ledger.posted_of_token(press.token))
+        found = await self._insist(lambda: self.store.read(lambda ledger: ledger.posted_of_token(press.token)))
         if found is None or found[0].message_id == press.message.id:
             return
         # A copy that a crash left behind: nobody else knows of it, so it is redrawn from here.
@@ -459,7 +486,7 @@ class Desk:
         place = Destination(card.platform, card.account, card.chat, card.thread)
         wanted = replace(self._new_row(card.approval_id, place, Kind.REMINDER, card.person, claim),
                          destination=card.destination)  # fmt: skip
-        held = await self.store.write(lambda ledger: ledger.reserve(wanted, self.clock.now()))
+        held = await self._insist(lambda: self.store.write(lambda ledger: ledger.reserve(wanted, self.clock.now())))
         if held is None:
             return
         try:
@@ -470,9 +497,35 @@ class Desk:
         except (Slow, Unavailable):
             await self._give_back(held, claim, say("undeliverable_retrying", platform=card.platform))
             raise
-        await self.store.write(
+        await self._insist(lambda: self.store.write(
             lambda ledger: ledger.mark(held.id, claim=claim, message_id=sent.id, posted_at=self.clock.now())
-        )
+        ))  # fmt: skip
+
+    # While the database is away
+
+    async def _insist(self, work: Callable[[], Awaitable[T]], within: float = CLAIM.total_seconds()) -> T:
+        """Do the work, again and again while the database is away; Unavailable goes up after so many seconds.
+
+        For what leaves a claim behind, or was told to a platform already: where it is dropped, nobody goes on with it
+        before the claim has run out, or what was sent is sent twice. The work must bear to be done twice.
+        """
+        loop = asyncio.get_running_loop()
+        pause, until = FIRST_PAUSE_S, loop.time() + within
+        while True:
+            try:
+                return await work()
+            except Unavailable:
+                if loop.time() + pause > until:
+                    raise
+            await self._rest(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def _rest(self, pause: float) -> None:
+        """Sleep; a task of the desk's own is then not waited for at the end."""
+        resting = {task for task in self._working if task is asyncio.current_task()}
+        self._waiting |= resting
+        await asyncio.sleep(pause)
+        self._waiting -= resting
 
     # Work off the path
 

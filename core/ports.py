@@ -357,7 +357,7 @@ class Ledger(Protocol):
         ...
 
     def reserve(self, posted: Posted, now: datetime) -> Posted | None:
-        """Insert the message row, or take over the claim of the existing unposted one when it ran out.
+        """Insert the message row, or take over the claim of the existing unposted one when it ran out or is one's own.
 
         Answers the row as it stands, claim included, when this caller may post; None when another holds it or it
         was posted.

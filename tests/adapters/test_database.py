@@ -617,6 +617,8 @@ async def test_a_claim_that_ran_out_is_taken_over_with_its_token(database: Datab
     second = a_message(row, id="m2", token="t2", claim="second", claim_until=LATER)
     await database.write(lambda ledger: ledger.reserve(first, NOW))
     assert await database.write(lambda ledger: ledger.reserve(second, NOW)) is None
+    # Its holder, who could not hear that he has it, asks once more.
+    assert await database.write(lambda ledger: ledger.reserve(replace(first, id="m3", token="t3"), NOW)) == first
     taken = await database.write(lambda ledger: ledger.reserve(second, SOON))
     # The orphan that the first may have sent carries the first token, which goes on working.
     assert taken == replace(first, claim="second", claim_until=LATER)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
-from core.approvals import Outcome, Status, Verdict
+from core.approvals import Approval, Outcome, Status, Verdict
 from core.people import Refusal
 from core.ports import Slow, Unavailable
 from tests.core.office import BOT, DANA, DIRECTORY, EVE, FORUM, OLA, PAT, SMALL, STRANGER, TOPIC, Office, office
@@ -363,6 +364,107 @@ async def test_what_follows_a_card_follows_the_chat_too(sqlite_url: str, step: s
         else:
             await here.desk.remind(approval.id)
             assert here.world.chat(to).last("Still waiting")
+
+
+# The database goes away
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The desk asks again soon."""
+    monkeypatch.setattr("core.desk.FIRST_PAUSE_S", 0.02)
+
+
+async def posted_by_a_workflow(here: Office, approval: Approval) -> list[str]:
+    """Posted, with another try after each fault; a Slow would say wrongly that somebody else is at it."""
+    for _ in range(3):
+        with suppress(Unavailable):
+            return await here.post(approval)
+    raise AssertionError("not posted in three tries")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fault", ["before", "after"])
+@pytest.mark.parametrize("write", range(2), ids=["taking", "saving"])
+async def test_a_redraw_whose_write_failed_holds_back_no_later_one(here: Office, write: int, fault: str) -> None:
+    approval, card = await here.card()
+    await here.approvals.mark_undeliverable(approval.id, "somebody left")
+    here.line.faults = [""] * write + [fault]
+    here.desk.start_redraw(approval.id)
+    await here.line.broke()
+    await here.approvals.withdraw(approval.id, by="asker")
+    here.desk.start_redraw(approval.id)
+    await here.settled(card, "Withdrawn")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("cut", ["before", "in the middle"])
+async def test_a_card_shows_the_row_as_soon_as_the_database_is_back(here: Office, cut: str) -> None:
+    approval, card = await here.card()
+    await here.approvals.mark_undeliverable(approval.id, "somebody left")
+    here.world.delay("editMessageText", 0.1)
+    here.line.down = cut == "before"
+    here.desk.start_redraw(approval.id)
+    if cut == "in the middle":
+        await here.until(lambda: here.world.calls_of("editMessageText") or None)
+        here.line.down = True
+    await here.line.broke(times=3)
+    here.line.down = False
+    await here.approvals.withdraw(approval.id, by="asker")
+    here.desk.start_redraw(approval.id)
+    await here.settled(card, "Withdrawn")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fault", ["before", "after"])
+@pytest.mark.parametrize("write", range(6), ids=["reserving", "saving", "clearing", "taking", "noting", "attaching"])
+async def test_a_post_whose_write_failed_is_one_card_with_one_file(here: Office, write: int, fault: str) -> None:
+    approval = await here.ask(arguments=HUGE)
+    here.line.faults = [""] * write + [fault]
+    assert await posted_by_a_workflow(here, approval) == ["posted"]
+    await here.line.broke()
+    (card,) = here.cards()
+    assert len(here.files()) == 1
+    assert (await here.told(here.press(card, "Allow"))).startswith("Allowed.")
+    await here.settled(card, "Allowed by Dana Reyes")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fault", ["before", "after"])
+async def test_a_post_that_could_not_give_its_claim_back_is_tried_again_at_once(here: Office, fault: str) -> None:
+    approval = await here.ask()
+    here.world.fail("sendMessage", status=500)
+    here.line.faults = ["", fault]
+    assert await posted_by_a_workflow(here, approval) == ["posted"]
+    await here.line.broke()
+    assert len(here.cards()) == 1
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fault", ["before", "after"])
+@pytest.mark.parametrize("write", range(3), ids=["reserving", "saving", "marking"])
+async def test_a_reminder_whose_write_failed_is_sent_once(here: Office, write: int, fault: str) -> None:
+    approval, _ = await here.card()
+    here.line.faults = [""] * write + [fault]
+    for _ in range(2):
+        with suppress(Unavailable):
+            await here.desk.remind(approval.id)
+    await here.line.broke()
+    assert sum("Still waiting" in message.text for message in here.seen().messages) == 1
+    assert (await here.row(approval)).reminded_at is not None
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fault", ["before", "after"])
+async def test_a_prompt_whose_write_failed_takes_the_note_all_the_same(here: Office, fault: str) -> None:
+    approval, card = await here.card()
+    here.line.faults = [fault]
+    await here.told(here.press(card, "Decline with a note"))
+    prompt = await here.until(lambda: next((each for each in here.seen().messages if each.force_reply), None))
+    await here.line.broke()
+    await here.answered(here.say("Use the other account", to=prompt))
+    assert (await here.row(approval)).note == "Use the other account"
+    await here.settled(card, "Use the other account")
 
 
 # Secrets and words

@@ -27,6 +27,7 @@ from core.people import Directory, Refusal
 from core.ports import Admission, Ledger, Unavailable
 from core.service import Approvals, Opened, Origin, Taken
 from tests.builders import DIRECTORY
+from tests.faulty import Faulty
 from tests.services import PostgresServer, run
 
 T = TypeVar("T")
@@ -89,31 +90,6 @@ class Listening:
             self.early.append(approval.id)
 
     async def start(self, approval: Approval) -> None: ...
-
-
-class Faulty:
-    """A store that loses the connection when it is told to: before the commit, or after it and before the answer."""
-
-    def __init__(self, store: Database) -> None:
-        self.store = store
-        self.fault = ""
-
-    async def write(self, work: Callable[[Ledger], T]) -> T:
-        fault, self.fault = self.fault, ""
-        if fault == "before":
-
-            def broken(ledger: Ledger) -> T:
-                work(ledger)
-                raise Unavailable("the connection was lost before the commit")
-
-            return await self.store.write(broken)
-        answer = await self.store.write(work)
-        if fault == "after":
-            raise Unavailable("the connection was lost after the commit")
-        return answer
-
-    async def read(self, work: Callable[[Ledger], T]) -> T:
-        return await self.store.read(work)
 
 
 @dataclass
@@ -240,13 +216,13 @@ class FiveRules(RuleBasedStateMachine):
         press = self.a_press(approval, actor, verb, chat, revision)
         self.allow_if_it_could(press, approval)
         before = self.row(approval)
-        self.faulty.fault = fault
+        self.faulty.faults = [fault]
         try:
             reply = self.run(self.door.press(press))
             assert reply.text
         except Unavailable:
             assert fault
-        self.faulty.fault = ""
+        self.faulty.faults = []
         good = actor in ENTITLED and verb in "ad" and chat == CHAT and revision == 1 and fault != "before"
         after = self.row(approval)
         if not good:
@@ -330,13 +306,13 @@ class FiveRules(RuleBasedStateMachine):
         known = self.known[approval]
         if run in known.executions:
             return
-        self.faulty.fault = fault
+        self.faulty.faults = [fault]
         try:
             taken = self.run(self.door.take(approval, run))
         except Unavailable:
             return
         finally:
-            self.faulty.fault = ""
+            self.faulty.faults = []
         assert isinstance(taken, Taken)
         if taken.claim is not None:
             assert taken.claim.arguments == known.arguments

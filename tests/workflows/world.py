@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 from temporalio.api.enums.v1 import EventType
@@ -20,13 +20,12 @@ from adapters.migrate import migrate
 from adapters.temporal import Temporal, TemporalBell
 from core.approvals import Approval, AuditLine, Destination, Press, Reply, Status, Verdict
 from core.people import Directory, Refusal
-from core.ports import Admission, Ledger, Slow, Store, Unavailable
+from core.ports import Admission, Slow, Store
 from core.service import Approvals
+from tests.faulty import Faulty
 from workflows.activities import Bookkeeping, Posts
 from workflows.approval import ApprovalWorkflow
 from workflows.sweep import SweepWorkflow
-
-T = TypeVar("T")
 
 DIRECTORY: dict[str, Any] = {
     "people": {"dana": {"name": "Dana Reyes", "identities": {"telegram": "1001"}}},
@@ -80,24 +79,6 @@ class Quiet:
 
     def nudge(self, result: str) -> None:
         self.nudges.append(result)
-
-
-class Faulty:
-    """The store, which cannot be reached while `down` is set."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.down = False
-
-    async def write(self, work: Callable[[Ledger], T]) -> T:
-        if self.down:
-            raise Unavailable("the database is down")
-        return await self.store.write(work)
-
-    async def read(self, work: Callable[[Ledger], T]) -> T:
-        if self.down:
-            raise Unavailable("the database is down")
-        return await self.store.read(work)
 
 
 class Deaf:
