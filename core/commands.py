@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Sequence
 from datetime import timedelta
 
 from core.approvals import Actor, Approval, Destination, Message, Person, Press, Reply, Tone
@@ -30,20 +31,32 @@ class ChatCommands:
         guess = Press(f"link:{secrets.token_hex(8)}", actor, Message(actor.platform, "", actor.id, "", ""), verb="link")
         admission = await self.approvals.gate.admit(guess)
         if admission.wait_s:
-            return Reply(say("too_fast", seconds=admission.wait_s), Tone.ALERT, result="too_fast")
+            language = self.approvals.spoken.to(actor)
+            text = say("too_fast", locale=language, seconds=admission.wait_s)
+            return Reply(text, Tone.ALERT, result="too_fast")
         directory, now = self.approvals.directory, self.approvals.clock.now()
-        result, person, before = await self.approvals.store.write(
-            lambda ledger: directory.link(ledger, actor, code, now)
-        )
+
+        def use(ledger: Ledger) -> tuple[str, Person | None, Sequence[Actor], str]:
+            result, person, before = directory.link(ledger, actor, code, now)
+            return result, person, before, self._language(ledger, actor, person or ledger.person_of(actor))
+
+        result, person, before, language = await self.approvals.store.write(use)
+        self.approvals.spoken.note(actor, person.language if person else "")
         log.info("link", extra={"platform": actor.platform, "identity": actor.id, "result": result})
         if person is None:
             key = "already_linked" if result == "already_linked" else "link_bad_code"
-            return Reply(say(key), Tone.ALERT, refused=True, result=result)
+            return Reply(say(key, locale=language), Tone.ALERT, refused=True, result=result)
         self.approvals.after_change_of_directory()
         for identity in before:
             who = actor.name or actor.id
-            await self._tell(identity, say("identity_was_linked", platform=actor.platform, identity=who))
-        return Reply(say("linked", name=person.name), Tone.GOOD, result=result)
+            text = say("identity_was_linked", locale=language, platform=actor.platform, identity=who)
+            await self._tell(identity, text)
+        return Reply(say("linked", locale=language, name=person.name), Tone.GOOD, result=result)
+
+    def _language(self, ledger: Ledger, actor: Actor, person: Person | None) -> str:
+        """What the actor reads in the private chat, where commands are given and answered."""
+        place = Destination(actor.platform, actor.tenant, actor.id)
+        return self.approvals.directory.language(ledger, place, person=person)
 
     async def _tell(self, identity: Actor, text: str) -> None:
         surface = self.desk.surfaces.get(identity.platform)
@@ -60,25 +73,27 @@ class ChatCommands:
         await self.approvals.expire_due()
         directory = self.approvals.directory
 
-        def find(ledger: Ledger) -> tuple[Person | None, list[Approval]]:
+        def find(ledger: Ledger) -> tuple[Person | None, list[Approval], str]:
             person = ledger.person_of(actor)
+            language = self._language(ledger, actor, person)
             if person is None:
-                return None, []
+                return None, [], language
             rows = ledger.expiring(self.approvals.clock.now() + LONGEST, MOST)
-            return person, [row for row in rows if directory.may_answer(ledger, row, person) is None]
+            return person, [row for row in rows if directory.may_answer(ledger, row, person) is None], language
 
-        person, rows = await self.approvals.store.read(find)
+        person, rows, language = await self.approvals.store.read(find)
+        self.approvals.spoken.note(actor, person.language if person else "")
         if person is None:
-            text = say_on(actor.platform, "not_linked", platform=actor.platform)
+            text = say_on(actor.platform, "not_linked", locale=language, platform=actor.platform)
             return Reply(text, Tone.ALERT, refused=True, result="not_linked")
         if not rows:
-            return Reply(say("nothing_waiting"), Tone.QUIET, result="pending")
+            return Reply(say("nothing_waiting", locale=language), Tone.QUIET, result="pending")
         now = self.approvals.clock.now()
-        lines = [say("pending_head", count=len(rows))]
+        lines = [say("pending_head", locale=language, count=len(rows))]
         for number, row in enumerate(rows[:LISTED], 1):
             title = f"{row.tool} {row.operation}".strip()
-            when = when_text(row.expires_at, now)
-            lines.append(say("pending_item", number=number, title=title, agent=row.agent, when=when))
+            when = when_text(row.expires_at, now, language)
+            lines.append(say("pending_item", locale=language, number=number, title=title, agent=row.agent, when=when))
         if len(rows) > LISTED:
-            lines.append(say("pending_more", count=len(rows) - LISTED))
+            lines.append(say("pending_more", locale=language, count=len(rows) - LISTED))
         return Reply("\n".join(lines), Tone.QUIET, result="pending")

@@ -40,7 +40,6 @@ T = TypeVar("T")
 log = logging.getLogger("placet.desk")
 
 CLAIM = timedelta(seconds=60)
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 10.0
 AT_ONCE = 8
 
 
@@ -265,6 +264,8 @@ class Desk:
             return directory.names(ledger, approval), directory.runs_unlisted(ledger, approval), language
 
         names, unlisted, language = await self.store.read(context)
+        if posted is not None:
+            self.approvals.spoken.note_chat(posted, language)
         card = await draw(approval, names, self.clock.now(), language, redaction=self.redaction, unlisted_run=unlisted)
         return Drawn(approval, card)
 

@@ -13,6 +13,7 @@ from babel.dates import format_date, format_time
 from babel.numbers import format_decimal, list_currencies
 
 from core.canonical import value_at
+from core.wording import say
 
 # ISO 4217's minor units where they are not 2. Not Babel's digits: those are what people write, and CLDR has 0 for HUF,
 # IQD, LBP and others, which would show a hundred or a thousand times the amount.
@@ -78,7 +79,7 @@ def bytes_text(value: Any, locale: str = "en") -> str | None:
     """`1.5 MB (1,500,000 bytes)`; None for what is no count of bytes."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         return None
-    exact = f"{format_decimal(value, locale=locale)} byte{'' if value == 1 else 's'}"
+    exact = say("bytes", locale=locale, count=value)
     if value < 1000:
         return exact
     power = min((len(str(value)) - 1) // 3, len(_SIZES))

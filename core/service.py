@@ -34,6 +34,7 @@ from core.beside import beside
 from core.buttons import Verb
 from core.canonical import digest_of
 from core.identifiers import new_id
+from core.languages import Spoken
 from core.people import Directory, Place, Refusal, route_of, route_text
 from core.ports import Bell, Clock, Feed, Gate, Ledger, Meter, Repeated, Store, Unavailable
 from core.wording import is_affirmative, say, say_on, when_text
@@ -100,6 +101,7 @@ class Approvals:
     ) -> None:
         self.store, self.gate, self.bell, self.feed = store, gate, bell, feed
         self.clock, self.meter, self.directory = clock, meter, directory
+        self.spoken = Spoken(directory.default_language)
         self._telling: set[asyncio.Task[object]] = set()
 
     # Opening
