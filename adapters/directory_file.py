@@ -1,23 +1,32 @@
-"""Reads placet.yaml (design section 7) whole, refuses with the line, and says what applying it would change."""
+"""Reads placet.yaml (design section 7) whole, or refuses it with the line."""
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ruamel.yaml.nodes import Node
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
-from adapters.strict_yaml import TEXT, DirectoryError, Entry, Reading, line_of, refuse, root_of, shown, unknown
-from core.approvals import Effect, Permission
+from adapters.strict_yaml import (
+    TEXT,
+    DirectoryError,
+    Entry,
+    Reading,
+    is_nothing,
+    line_of,
+    refuse,
+    root_of,
+    shown,
+    unknown,
+)
+from core.approvals import Effect, Mode, Permission
 from core.asks import LIFETIME_MAX_S, LIFETIME_MIN_S, PLACET_QUEUES
 from core.people import place_of
 from core.wording import LANGUAGES
 
-__all__ = ["DirectoryError", "changes", "read_directory"]
+__all__ = ["DirectoryError", "read_directory"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 WHOLE = re.compile(r"[1-9][0-9]{0,18}")
@@ -29,7 +38,15 @@ DISCORD_BOT = re.compile(r"[\w.]{2,32}")
 SLACK_PERSON = re.compile(r"[A-Z0-9]{2,32}/[A-Z0-9]{2,32}")
 DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-MODES_TO_COME = ("everything", "money_only")
+SLACK_GROUP = re.compile(r"slack:[TE][A-Z0-9]{1,31}/S[A-Z0-9]{1,31}")
+DISCORD_ROLE = re.compile(r"discord:[1-9][0-9]{0,18}/[1-9][0-9]{0,18}")
+PLACES = {
+    "telegram": "dm or telegram[@bot]:<chat>[/<topic>], the chat as its number, such as telegram:-1001234/31",
+    "slack": "slack:[<team>/]<channel>, both by their ids, such as slack:T01/C0123",
+    "discord": "discord[@bot]:<channel>[/<thread>], both as their numbers, such as discord:123456/789",
+}
+ANY_PLACE = "dm, telegram[@bot]:<chat>[/<topic>], slack:[<team>/]<channel> or discord[@bot]:<channel>[/<thread>]"
+GROUPS = "slack:<team>/<user group>, such as slack:T01/S0123, or discord:<server>/<role>, such as discord:80/81"
 
 T = TypeVar("T")
 
@@ -38,9 +55,10 @@ def read_directory(text: str) -> dict[str, Any]:
     """The directory that `text` (YAML 1.2) declares, every reference checked. Raises DirectoryError.
 
     `{"people": {id: {"name", "identities": {platform: id text}, "language"}}, "chats": {place: {"language"}}, "roles":
-    {id: [permission]}, "members": {role: [person]}, "agents": {id: {"owner", "mode", "runs": [{"tool",
-    "activity", "task_queue"}]}}, "routes": [{"match", "ask", "at", "needed", "four_eyes", "timeout_s", "remind_s"}]}`;
-    durations are seconds or None.
+    {id: [permission]}, "members": {role: [person]}, "groups": {role: [group]}, "agents": {id: {"owner", "mode", "runs":
+    [{"tool", "activity", "task_queue"}]}}, "routes": [{"match", "ask", "at", "needed", "four_eyes", "timeout_s",
+    "remind_s", "escalate": {"after_s", "ask", "at"}}]}`; durations are seconds or None. An agent without a mode of its
+    own has none here.
     """
     return _File().read(root_of(text))
 
@@ -52,7 +70,7 @@ class _File(Reading):
     people: dict[str, dict[str, Any]] = field(default_factory=dict)
     roles: dict[str, list[str]] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
-    entitled: set[str] = field(default_factory=set)
+    groups: dict[str, list[str]] = field(default_factory=dict)
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     identities: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
 
@@ -60,11 +78,8 @@ class _File(Reading):
         # In this order whatever the file's own, so that every name is known before it is referred to.
         sections = self.fields(root, "the file", ("people", "chats", "roles", "members", "agents", "routes"))
         self._each(sections, "people", "person", self._person, self.people)
-        self._each(sections, "roles", "role", self._permissions, self.roles)
+        self._each(sections, "roles", "role", self._role, self.roles)
         self._each(sections, "members", "role", self._members, self.members)
-        for role, people in self.members.items():
-            if Permission.ANSWER in self.roles[role]:
-                self.entitled.update(people)
         self._each(sections, "agents", "agent", self._agent, self.agents)
         routes, chats = sections.get("routes"), sections.get("chats")
         return {
@@ -72,6 +87,7 @@ class _File(Reading):
             "chats": {chat.key: self._chat(chat) for chat in self.entries(chats.value, "chats")} if chats else {},
             "roles": self.roles,
             "members": self.members,
+            "groups": self.groups,
             "agents": self.agents,
             "routes": [self._route(node) for node in self.items(routes.value, "routes")] if routes else [],
         }
@@ -133,8 +149,30 @@ class _File(Reading):
             refuse(entry.line, f"this {entry.key} identity is already {holder}'s, on line {line}")
         return text
 
-    def _permissions(self, entry: Entry) -> list[str]:
-        return self.names(entry.value, f"role {entry.key}", "permission", tuple(Permission))
+    def _role(self, entry: Entry) -> list[str]:
+        what, known = f"role {entry.key}", tuple(Permission)
+        if not isinstance(entry.value, MappingNode):
+            if isinstance(entry.value, ScalarNode) and not is_nothing(entry.value):
+                refuse(line_of(entry.value), f"{what} must be a list of permissions, or a mapping with permissions and "
+                       "groups")  # fmt: skip
+            return self.names(entry.value, what, "permission", known)
+        fields = self.fields(entry.value, what, ("permissions", "groups"))
+        if "permissions" not in fields:
+            refuse(entry.line, f"{what} needs permissions")
+        if "groups" in fields and (groups := self._groups(fields["groups"].value, entry.key)):
+            self.groups[entry.key] = groups
+        return self.names(fields["permissions"].value, f"permissions of {entry.key}", "permission", known)
+
+    def _groups(self, node: Node, role: str) -> list[str]:
+        groups: dict[str, None] = {}
+        for item in self.items(node, f"groups of {role}"):
+            group = self.text(item, "a group")
+            if not SLACK_GROUP.fullmatch(group) and not DISCORD_ROLE.fullmatch(group):
+                refuse(line_of(item), f"{shown(group)} is no group: write {GROUPS}")
+            if group in groups:
+                refuse(line_of(item), f"{group} is there twice in groups of {role}")
+            groups[group] = None
+        return list(groups)
 
     def _members(self, entry: Entry) -> list[str]:
         if entry.key not in self.roles:
@@ -149,17 +187,15 @@ class _File(Reading):
         owner = self.text(fields["owner"].value, "owner")
         if owner not in self.people:
             unknown(line_of(fields["owner"].value), owner, "person", self.people)
-        if "mode" in fields:
-            self._mode(fields["mode"].value)
+        mode = {"mode": self._mode(fields["mode"].value)} if "mode" in fields else {}
         runs = [self._run(node) for node in self.items(fields["runs"].value, "runs")] if "runs" in fields else []
-        return {"owner": owner, "mode": "outside", "runs": runs}
+        return {"owner": owner, **mode, "runs": runs}
 
-    def _mode(self, node: Node) -> None:
+    def _mode(self, node: Node) -> str:
         mode = self.text(node, "mode")
-        if mode in MODES_TO_COME:
-            refuse(line_of(node), f"the mode {mode} is not built yet; only outside is")
-        if mode != "outside":
-            unknown(line_of(node), mode, "mode", ("outside",))
+        if mode not in tuple(Mode):
+            unknown(line_of(node), mode, "mode", tuple(Mode))
+        return mode
 
     def _run(self, node: Node) -> dict[str, str]:
         fields = self.fields(node, "a run", ("tool", "activity", "task_queue"))
@@ -176,29 +212,49 @@ class _File(Reading):
         for name in ("ask", "at"):
             if name not in fields:
                 refuse(line_of(node), f"a route needs {name}")
-        if "escalate" in fields:
-            refuse(fields["escalate"].line, "escalate is not built yet")
-        if "four_eyes" in fields and self.flag(fields["four_eyes"].value, "four_eyes"):
-            refuse(fields["four_eyes"].line, "four_eyes is not built yet; leave it out or say false")
-        ask = self.names(
-            fields["ask"].value, "ask", "person or role", {*self.people, *map("role:{}".format, self.roles)}
-        )
+        ask, at = self._ask(fields["ask"].value), self._places(fields["at"].value)
         needed = self._needed(fields["needed"].value) if "needed" in fields else 1
-        if len(self.entitled.intersection(self._asked(ask))) < needed:
+        able = self._who_may_answer(ask)
+        if not able:
             refuse(fields["ask"].line, f"nobody of {', '.join(ask)} holds approvals:answer, so nobody could decide")
+        if len(able) < needed:
+            only = f"{', '.join(able)} {'hold' if len(able) > 1 else 'holds'}"
+            refuse(fields["needed"].line, f"needed is {needed}, but of {', '.join(ask)} only {only} approvals:answer")
         timeout = self._duration(fields.get("timeout"))
         remind = self._duration(fields.get("remind"))
         if timeout is not None and remind is not None and remind >= timeout:
             refuse(fields["remind"].line, "remind counts back from the expiry and must be shorter than timeout")
+        escalate = self._escalation(fields["escalate"].value) if "escalate" in fields else None
+        if escalate is not None:
+            line = fields["escalate"].line
+            if timeout is not None and escalate["after_s"] >= timeout:
+                refuse(line, "escalate counts from the ask and must come before the timeout")
+            if not {*escalate["ask"]} - {*ask} and not {*escalate["at"]} - {*at}:
+                refuse(line, "escalate asks nobody and nowhere that the route does not ask already")
         return {
             "match": self._match(fields["match"].value) if "match" in fields else {},
             "ask": ask,
-            "at": self._places(fields["at"].value),
+            "at": at,
             "needed": needed,
-            "four_eyes": False,
+            "four_eyes": self.flag(fields["four_eyes"].value, "four_eyes") if "four_eyes" in fields else False,
             "timeout_s": timeout,
             "remind_s": remind,
+            "escalate": escalate,
         }
+
+    def _escalation(self, node: Node) -> dict[str, Any]:
+        fields = self.fields(node, "escalate", ("after", "ask", "at"))
+        for name in ("after", "ask", "at"):
+            if name not in fields:
+                refuse(line_of(node), f"escalate needs {name}")
+        ask = self._ask(fields["ask"].value)
+        if not self._who_may_answer(ask):
+            refuse(fields["ask"].line,
+                   f"nobody of {', '.join(ask)} holds approvals:answer, so the escalation could not help")  # fmt: skip
+        return {"after_s": self._duration(fields["after"]), "ask": ask, "at": self._places(fields["at"].value)}
+
+    def _ask(self, node: Node) -> list[str]:
+        return self.names(node, "ask", "person or role", {*self.people, *map("role:{}".format, self.roles)})
 
     def _match(self, node: Node) -> dict[str, str]:
         fields = self.fields(node, "match", ("agent", "effect", "tool"))
@@ -214,13 +270,19 @@ class _File(Reading):
         text = self.scalar(node, "needed", "int")
         if not WHOLE.fullmatch(text):
             refuse(line_of(node), "needed must be a whole number from 1")
-        if text != "1":
-            refuse(line_of(node), "needed above 1 is not built yet")
-        return 1
+        return int(text)
 
-    def _asked(self, ask: Iterable[str]) -> Iterator[str]:
+    def _who_may_answer(self, ask: Iterable[str]) -> list[str]:
+        """Those of the people asked who could hold approvals:answer: a role with groups could be anybody's here."""
+        asked: dict[str, None] = {}
         for name in ask:
-            yield from self.members.get(name.removeprefix("role:"), ()) if name.startswith("role:") else (name,)
+            asked |= dict.fromkeys(self._could_be(name.removeprefix("role:")) if name.startswith("role:") else [name])
+        answering = [role for role, permissions in self.roles.items() if Permission.ANSWER in permissions]
+        able = {person for role in answering for person in self._could_be(role)}
+        return [person for person in asked if person in able]
+
+    def _could_be(self, role: str) -> Iterable[str]:
+        return self.people if role in self.groups else self.members.get(role, ())
 
     def _places(self, node: Node) -> list[str]:
         places: list[str] = []
@@ -246,15 +308,9 @@ class _File(Reading):
 
 def _check_place(place: str, line: int) -> None:
     platform = place.partition(":")[0].partition("@")[0]
-    if platform == "slack" and not _on_slack(place):
-        form = "slack:[<team>/]<channel>, both by their ids, such as slack:T01/C0123"
-        refuse(line, f"{shown(place)} is no place: write {form}")
-    if platform == "discord" and not _on_discord(place):
-        form = "discord[@bot]:<channel>[/<thread>], both as their numbers, such as discord:123456/789"
-        refuse(line, f"{shown(place)} is no place: write {form}")
-    if platform not in ("slack", "discord") and place != "dm" and not _on_telegram(place):
-        form = "dm or telegram[@bot]:<chat>[/<topic>], the chat as its number, such as telegram:-1001234/31"
-        refuse(line, f"{shown(place)} is no place: write {form}")
+    right = {"telegram": _on_telegram, "slack": _on_slack, "discord": _on_discord}.get(platform)
+    if place != "dm" and (right is None or not right(place)):
+        refuse(line, f"{shown(place)} is no place: write {PLACES.get(platform, ANY_PLACE)}")
 
 
 def _on_telegram(place: str) -> bool:
@@ -286,80 +342,3 @@ def _on_discord(place: str) -> bool:
         and (not found.account or DISCORD_BOT.fullmatch(found.account) is not None)
         and (not found.thread or WHOLE.fullmatch(found.thread) is not None)
     )
-
-
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What applying `after` over `before` (both as read_directory gives them) changes, a line each; [] when nothing."""
-    return [
-        *_named(before, after, "people", "person", _person_lines),
-        *_named(before, after, "chats", "chat", lambda chat: {"language": chat["language"]}),
-        *_named(before, after, "roles", "role", lambda permissions: {"": ", ".join(permissions)}),
-        *_named(before, after, "members", "members of", lambda people: {"": ", ".join(people)}),
-        *_named(before, after, "agents", "agent", _agent_lines),
-        *_ordered(before.get("routes") or [], after.get("routes") or []),
-    ]
-
-
-def _named(
-    before: Mapping[str, Any], after: Mapping[str, Any], section: str, what: str, told: Callable[[Any], dict[str, str]]
-) -> Iterator[str]:
-    old, new = before.get(section) or {}, after.get(section) or {}
-    for name in old:
-        if name not in new:
-            yield f"- {what} {name}"
-    for name, value in new.items():
-        now = told(value)
-        if name not in old:
-            summary = next(iter(now.values()))
-            yield f"+ {what} {name}" + (f" ({summary})" if summary else "")
-        else:
-            yield from _differences(f"{what} {name}", told(old[name]), now)
-
-
-def _ordered(old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
-    """Routes have no names: those that stayed are matched up in order, so that one put in between is one line."""
-    was, now = ([json.dumps(route, sort_keys=True) for route in routes] for routes in (old, new))
-    for verb, i, i_end, j, j_end in difflib.SequenceMatcher(None, was, now, autojunk=False).get_opcodes():
-        if verb == "equal":
-            continue
-        both = min(i_end - i, j_end - j)
-        for step in range(both):
-            yield from _differences(f"route {j + step + 1}", _route_lines(old[i + step]), _route_lines(new[j + step]))
-        for at in range(i + both, i_end):
-            yield f"- route {at + 1} ({_route_summary(old[at])})"
-        for at in range(j + both, j_end):
-            yield f"+ route {at + 1} ({_route_summary(new[at])})"
-
-
-def _differences(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    for name in [*new, *(name for name in old if name not in new)]:
-        was, now = old.get(name, ""), new.get(name, "")
-        if was != now:
-            yield f"~ {what}:{f' {name}' if name else ''} {was or 'nothing'} -> {now or 'nothing'}"
-
-
-def _person_lines(person: Mapping[str, Any]) -> dict[str, str]:
-    identities = {platform: str(identity) for platform, identity in (person.get("identities") or {}).items()}
-    return {"name": person["name"], **identities, "language": person.get("language") or ""}
-
-
-def _agent_lines(agent: Mapping[str, Any]) -> dict[str, str]:
-    runs = (f"{run['tool']} by {run['activity']} on {run['task_queue']}" for run in agent.get("runs") or ())
-    return {"owner": agent["owner"], "mode": agent.get("mode") or "outside", "runs": ", ".join(runs)}
-
-
-def _route_lines(route: Mapping[str, Any]) -> dict[str, str]:
-    match = ", ".join(f"{name} {value}" for name, value in (route.get("match") or {}).items())
-    durations = {name: _duration_text(route[key]) for name, key in (("timeout", "timeout_s"), ("remind", "remind_s"))
-                 if route.get(key) is not None}  # fmt: skip
-    return {"match": match or "everything", "ask": ", ".join(route["ask"]), "at": ", ".join(route["at"]), **durations}
-
-
-def _duration_text(seconds: int) -> str:
-    unit = next(unit for unit in ("h", "m", "s") if seconds % SECONDS[unit] == 0)
-    return f"{seconds // SECONDS[unit]}{unit}"
-
-
-def _route_summary(route: Mapping[str, Any]) -> str:
-    lines = _route_lines(route)
-    return f"{lines['match']}: ask {lines['ask']} at {lines['at']}"

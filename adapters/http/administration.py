@@ -11,7 +11,8 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from adapters.directory_file import DirectoryError, changes, read_directory
+from adapters.directory_changes import changes
+from adapters.directory_file import DirectoryError, read_directory
 from adapters.http.auth import ByAdmin, Using
 from adapters.http.bodies import WHOLE, YAML_OR_JSON, LinkBody, TokenBody, read_body, read_json
 from adapters.http.openapi import answers, body_of

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.database import Database
-from adapters.directory_file import DirectoryError, changes, read_directory
+from adapters.directory_changes import changes
+from adapters.directory_file import DirectoryError, read_directory
 from adapters.migrate import migrate
-from core.approvals import Destination
-from core.people import place_of
+from core.approvals import Destination, Escalation, Mode
+from core.people import place_of, route_from
 
 FILE = """\
 people:
@@ -68,6 +69,7 @@ def test_the_file_is_read_whole() -> None:
             "watcher": ["approvals:view"],
         },
         "members": {"admin": ["kim"], "approver": ["dana", "ola", "kim"]},
+        "groups": {},
         "agents": {
             "billing": {
                 "owner": "dana",
@@ -84,6 +86,7 @@ def test_the_file_is_read_whole() -> None:
                 "four_eyes": False,
                 "timeout_s": 86400,
                 "remind_s": 14400,
+                "escalate": None,
             }
         ],
     }
@@ -95,7 +98,7 @@ def test_what_may_be_left_out_may_be_left_out() -> None:
     assert read["people"] == {"kim": {"name": "kim", "identities": {}}}
     assert read["agents"] == {}
     route = {"match": {}, "ask": ["kim"], "at": ["dm"], "needed": 1, "four_eyes": False}
-    assert read["routes"] == [{**route, "timeout_s": None, "remind_s": None}]
+    assert read["routes"] == [{**route, "timeout_s": None, "remind_s": None, "escalate": None}]
     assert read_directory("people: {}\nroutes:\n")["routes"] == []
 
 
@@ -116,10 +119,11 @@ def test_people_and_chats_have_languages() -> None:
         ("telegram:-1001234: {}", "chat telegram:-1001234 needs a language"),
         ("telegram:-1001234: de", "chat telegram:-1001234 must be a mapping (name: value)"),
         ("telegram:-1001234: {lang: de}", "unknown key of chat telegram:-1001234 'lang'; did you mean language?"),
-        ("billing: {language: de}", "'billing' is no place: write dm or telegram[@bot]:<chat>[/<topic>], the chat as "
-         "its number, such as telegram:-1001234/31"),
+        ("billing: {language: de}", "'billing' is no place: write dm, telegram[@bot]:<chat>[/<topic>], "
+         "slack:[<team>/]<channel> or discord[@bot]:<channel>[/<thread>]"),
         ("dm: {language: de}", "dm is nobody's chat; give the person a language"),
-        ("telegram@acme_bot:-1001234: {language: de}", "a chat speaks one language with every bot: leave @acme_bot out"),
+        ("telegram@acme_bot:-1001234: {language: de}",
+         "a chat speaks one language with every bot: leave @acme_bot out"),
     ],
 )  # fmt: skip
 def test_a_chats_language_is_refused_with_the_reason(chats: str, told: str) -> None:
@@ -210,7 +214,8 @@ def test_places(place: str) -> None:
         ("timeout: 24h", "timeout: 31d", 21, "timeout must be from 10s to 720h"),
         ("remind: 4h ", "remind: 24h", 22, "remind counts back from the expiry and must be shorter than timeout"),
         # Places
-        ("telegram:-1001234/31", "telegrm:-1001234", 20, "'telegrm:-1001234' is no place"),
+        ("telegram:-1001234/31", "telegrm:-1001234", 20, "'telegrm:-1001234' is no place: write dm, "
+         "telegram[@bot]:<chat>[/<topic>], slack:[<team>/]<channel> or discord[@bot]:<channel>[/<thread>]"),
         ("telegram:-1001234/31", "telegram:@placet", 20, "the chat as its number"),
         ("telegram:-1001234/31", "telegram:-1001234/general", 20, "is no place"),
         ("telegram:-1001234/31", "telegram:-1001234/0", 20, "is no place"),
@@ -224,21 +229,127 @@ def test_places(place: str) -> None:
         ("  approver: [dana, ola, kim]\n", "  watcher: [dana]\n", 19,
          "nobody of role:approver holds approvals:answer"),
         ("ask: [role:approver]", "ask: [role:watcher]", 19, "nobody of role:watcher holds approvals:answer"),
-        # What is not built yet
+        ("timeout: 24h", "needed: 4", 21,
+         "needed is 4, but of role:approver only dana, ola, kim hold approvals:answer"),
+        ("    ask: [role:approver]\n", "    needed: 2\n    ask: [role:admin, kim]\n", 19,
+         "needed is 2, but of role:admin, kim only kim holds approvals:answer"),
+        ("timeout: 24h", "needed: 9\n    escalate: {after: 8h, ask: [role:admin], at: [dm]}", 21,
+         "needed is 9, but of"),
+        # Escalation
+        ("timeout: 24h", "escalate: 8h", 21, "escalate must be a mapping"),
+        ("timeout: 24h", "escalate: {afer: 8h, ask: [kim], at: [dm]}", 21,
+         "unknown key of escalate 'afer'; did you mean after?"),
+        ("timeout: 24h", "escalate: {ask: [kim], at: [dm]}", 21, "escalate needs after"),
+        ("timeout: 24h", "escalate: {after: 8h, at: [dm]}", 21, "escalate needs ask"),
+        ("timeout: 24h", "escalate: {after: 8h, ask: [kim]}", 21, "escalate needs at"),
+        ("timeout: 24h", "escalate:\n      after: 8\n      ask: [kim]\n      at: [dm]", 22,
+         "after must be a number with"),
+        ("timeout: 24h", "escalate:\n      after: 8h\n      ask: [kin]\n      at: [dm]", 23,
+         "unknown person or role 'kin'; did you mean kim?"),
+        ("timeout: 24h", "escalate:\n      after: 8h\n      ask: [kim]\n      at: [dn]", 24, "'dn' is no place"),
+        ("timeout: 24h", "escalate:\n      after: 8h\n      ask: []\n      at: [dm]", 23, "ask must name at least one"),
+        ("timeout: 24h", "escalate: {after: 8h, ask: [role:watcher], at: [dm]}", 21,
+         "nobody of role:watcher holds approvals:answer, so the escalation could not help"),
+        ("timeout: 24h", "timeout: 8h\n    escalate: {after: 8h, ask: [kim], at: [dm]}", 22,
+         "escalate counts from the ask and must come before the timeout"),
+        ("timeout: 24h", "escalate: {after: 8h, ask: [role:approver], at: [dm]}", 21,
+         "escalate asks nobody and nowhere that the route does not ask already"),
+        # Roles that platform groups give
+        ("watcher: [approvals:view]", "watcher: approvals:view", 8,
+         "role watcher must be a list of permissions, or a mapping with permissions and groups"),
+        ("watcher: [approvals:view]", "watcher: {permission: [admin]}", 8, "did you mean permissions?"),
+        ("watcher: [approvals:view]", "watcher: {groups: [slack:T01/S01]}", 8, "role watcher needs permissions"),
+        ("watcher: [approvals:view]", "watcher: {permissions: [approvals:veiw]}", 8, "unknown permission"),
+        ("watcher: [approvals:view]", "watcher: {permissions: [approvals:view], groups: slack:T01/S01}", 8,
+         "groups of watcher must be a list"),
+        ("watcher: [approvals:view]", "watcher: {permissions: [approvals:view], groups: [slack:S01]}", 8,
+         "'slack:S01' is no group: write slack:<team>/<user group>, such as slack:T01/S0123, or "
+         "discord:<server>/<role>, such as discord:80/81"),
+        ("watcher: [approvals:view]", "watcher: {permissions: [approvals:view], groups: [discord:80]}", 8,
+         "is no group"),
+        ("watcher: [approvals:view]", "watcher: {permissions: [approvals:view], groups: [discord:80/@ops]}", 8,
+         "is no group"),
+        ("watcher: [approvals:view]", "watcher: {permissions: [approvals:view], groups: [telegram:-1001234]}", 8,
+         "is no group"),
+        ("watcher: [approvals:view]",
+         "watcher: {permissions: [approvals:view], groups: [slack:T01/S01, slack:T01/S01]}", 8,
+         "slack:T01/S01 is there twice in groups of watcher"),
+        # Other forms of a place
         ("telegram:-1001234/31", "slack:T01/C0123/9", 20, "is no place: write slack:[<team>/]<channel>"),
         ("telegram:-1001234/31", "slack@T01:C0123/9", 20, "is no place: write slack:[<team>/]<channel>"),
         ("telegram:-1001234/31", "slack:billing", 20, "'slack:billing' is no place: write slack:[<team>/]<channel>"),
-        ("timeout: 24h", "needed: 2", 21, "needed above 1 is not built yet"),
-        ("timeout: 24h", "four_eyes: true", 21, "four_eyes is not built yet"),
-        ("timeout: 24h", "escalate: {after: 8h, ask: [role:admin], at: [dm]}", 21, "escalate is not built yet"),
-        ("mode: outside", "mode: everything", 15, "the mode everything is not built yet"),
-        ("mode: outside", "mode: money_only", 15, "the mode money_only is not built yet"),
+        ("mode: outside", "mode: money-only", 15, "unknown mode 'money-only'; did you mean money_only?"),
+        ("mode: outside", "mode: never", 15, "unknown mode 'never'; there are outside, everything, money_only"),
     ],
 )  # fmt: skip
 def test_every_refusal_names_its_line(old: str, new: str, line: int, told: str) -> None:
     found, problem = refusal_of(changed(old, new))
     assert told in problem
     assert found == line
+
+
+@pytest.mark.parametrize("mode", ["outside", "everything", "money_only"])
+def test_an_agent_has_a_mode(mode: str) -> None:
+    assert read_directory(changed("mode: outside", f"mode: {mode}"))["agents"]["billing"]["mode"] == mode
+
+
+def test_an_agent_without_a_mode_leaves_it_to_the_commands() -> None:
+    assert "mode" not in read_directory(changed("    mode: outside\n", ""))["agents"]["billing"]
+
+
+def test_a_route_has_a_quorum_four_eyes_and_an_escalation() -> None:
+    asked = "needed: 2\n    four_eyes: true\n    escalate: {after: 8h, ask: [role:admin], at: [dm, slack:T01/C01]}"
+    (route,) = read_directory(changed("timeout: 24h", asked))["routes"]
+    assert (route["needed"], route["four_eyes"]) == (2, True)
+    assert route["escalate"] == {"after_s": 28800, "ask": ["role:admin"], "at": ["dm", "slack:T01/C01"]}
+    escalation = Escalation(28800, ("role:admin",), ("dm", "slack:T01/C01"))
+    assert (route_from(route).needed, route_from(route).four_eyes) == (2, True)
+    assert route_from(route).escalate == escalation
+
+
+def test_an_escalation_may_bring_the_same_people_to_another_place() -> None:
+    text = changed("timeout: 24h", "escalate: {after: 8h, ask: [role:approver], at: [slack:T01/C01]}")
+    assert read_directory(text)["routes"][0]["escalate"]["at"] == ["slack:T01/C01"]
+
+
+def test_a_quorum_counts_each_person_once() -> None:
+    two_ways = changed("ask: [role:approver]", "ask: [role:approver, kim, dana]")
+    assert read_directory(two_ways.replace("timeout: 24h", "needed: 3"))["routes"][0]["needed"] == 3
+    assert refusal_of(two_ways.replace("timeout: 24h", "needed: 4"))[0] == 21
+
+
+GROUPS = 'watcher: {permissions: [approvals:view], groups: [slack:T01/S0123, "discord:80/81"]}'
+
+
+def test_a_role_may_be_given_by_groups_of_the_platforms() -> None:
+    read = read_directory(changed("watcher: [approvals:view]", GROUPS))
+    assert read["roles"]["watcher"] == ["approvals:view"]
+    assert read["groups"] == {"watcher": ["slack:T01/S0123", "discord:80/81"]}
+    no_groups = changed("watcher: [approvals:view]", "watcher: {permissions: [approvals:view]}")
+    assert read_directory(no_groups) == read_directory(FILE)
+
+
+@pytest.mark.parametrize(
+    ("ask", "role", "needed"),
+    [
+        # Whoever is in the group is asked, and may answer.
+        ("role:oncall", "{permissions: [approvals:answer], groups: [slack:T01/S01]}", 3),
+        # Those who are asked by name may be in the group.
+        ("zoe, kim", "{permissions: [approvals:answer], groups: [slack:T01/S01]}", 2),
+        # Whoever is in the group is asked, and may answer by another role.
+        ("role:oncall", "{permissions: [approvals:view], groups: [slack:T01/S01]}", 2),
+    ],
+)
+def test_who_is_in_a_group_is_not_known_here_so_no_quorum_is_refused_for_it(ask: str, role: str, needed: int) -> None:
+    text = f"""
+people: {{kim: , ola: , zoe: }}
+roles: {{approver: [approvals:answer], oncall: {role}}}
+members: {{approver: [kim, ola]}}
+routes:
+  - {{ask: [{ask}], at: [dm], needed: {needed}}}
+"""
+    assert read_directory(text)["routes"][0]["needed"] == needed
+    assert refusal_of(text.replace(f"needed: {needed}", f"needed: {needed + 1}"))[0] == 6
 
 
 def test_a_person_of_two_roles_is_entitled_by_either() -> None:
@@ -293,7 +404,7 @@ def test_no_input_raises_anything_but_its_refusal(text: str) -> None:
         assert refused.line >= 1
         assert "\n" not in refused.problem
     else:
-        assert set(read) == {"people", "chats", "roles", "members", "agents", "routes"}
+        assert set(read) == {"people", "chats", "roles", "members", "groups", "agents", "routes"}
 
 
 @settings(max_examples=150, deadline=None)
@@ -322,6 +433,58 @@ async def test_the_database_gives_back_what_was_read(tmp_path: Path) -> None:
         assert agent.runs == (("stripe.refund", "refund", "billing"),)
         assert {identity.id for identity in await database.read(lambda ledger: ledger.identities("dana"))} == {
             "1001", "U01", "4201"}  # fmt: skip
+    finally:
+        await database.close()
+
+
+EVERYTHING = (
+    changed("watcher: [approvals:view]", GROUPS)
+    .replace("timeout: 24h", "needed: 2\n    four_eyes: true\n    escalate: {after: 2h, ask: [role:admin], at: [dm]}")
+    .replace("mode: outside", "mode: everything")
+    .replace("name: Ola Berg", "name: Ola Berg, language: de")
+) + "chats:\n  slack:T01/C01: {language: en}\n"
+
+
+@pytest.mark.parametrize("on", ["sqlite", "postgresql"])
+async def test_applied_again_nothing_changes(on: str, tmp_path: Path, postgres_database: str) -> None:
+    url = f"sqlite:///{tmp_path / 'placet.db'}" if on == "sqlite" else postgres_database
+    await migrate(url)
+    database = Database.open(url)
+    wanted = read_directory(EVERYTHING)
+    try:
+        await database.write(lambda ledger: ledger.replace_directory(wanted))
+        before = await database.read(lambda ledger: ledger.directory())
+        assert changes(before, wanted) == []
+        assert "+ groups of watcher (slack:T01/S0123, discord:80/81)" in changes({}, before)
+        await database.write(lambda ledger: ledger.replace_directory(read_directory(FILE)))
+        assert changes(await database.read(lambda ledger: ledger.directory()), read_directory(FILE)) == []
+        assert changes(read_directory(FILE), wanted) == changes(
+            await database.read(lambda ledger: ledger.directory()), wanted
+        )
+    finally:
+        await database.close()
+
+
+async def test_a_mode_of_the_file_stands_over_one_that_was_set_by_command(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'placet.db'}"
+    await migrate(url)
+    database = Database.open(url)
+
+    async def apply(text: str) -> tuple[list[str], Mode]:
+        wanted = read_directory(text)
+        told = changes(await database.read(lambda ledger: ledger.directory()), wanted)
+        await database.write(lambda ledger: ledger.replace_directory(wanted))
+        (agent,) = await database.read(lambda ledger: ledger.agents())
+        return told, agent.mode
+
+    without = changed("    mode: outside\n", "")
+    try:
+        assert (await apply(FILE))[1] is Mode.OUTSIDE
+        await database.write(lambda ledger: ledger.set_mode("billing", Mode.EVERYTHING))
+        assert await apply(FILE) == (["~ agent billing: mode everything -> outside"], Mode.OUTSIDE)
+        assert await apply(without) == (["~ agent billing: mode outside -> nothing"], Mode.OUTSIDE)
+        await database.write(lambda ledger: ledger.set_mode("billing", Mode.MONEY_ONLY))
+        assert await apply(without) == ([], Mode.MONEY_ONLY)
     finally:
         await database.close()
 
@@ -356,6 +519,22 @@ def test_a_first_directory_is_all_new() -> None:
         ("routes:\n", "routes:\n  - {ask: [dana], at: [dm]}\n", ["+ route 1 (everything: ask dana at dm)"]),
         ("ask: [role:approver]", "ask: [dana]", ["~ route 1: ask role:approver -> dana"]),
         ("    timeout: 24h\n", "", ["~ route 1: timeout 24h -> nothing"]),
+        ("timeout: 24h", "timeout: 24h\n    needed: 2", ["~ route 1: needed 1 -> 2"]),
+        ("timeout: 24h", "timeout: 24h\n    four_eyes: true", ["~ route 1: four_eyes nothing -> true"]),
+        (
+            "timeout: 24h",
+            "timeout: 24h\n    escalate: {after: 8h, ask: [role:admin, ola], at: [dm]}",
+            ["~ route 1: escalate nothing -> after 8h, ask role:admin, ola at dm"],
+        ),
+        (
+            "routes:\n",
+            "routes:\n  - {ask: [dana, ola], at: [dm], needed: 2, four_eyes: true, "
+            "escalate: {after: 90m, ask: [kim], at: [dm]}}\n",
+            ["+ route 1 (everything: ask dana, ola at dm, needed 2, four_eyes, escalate after 90m, ask kim at dm)"],
+        ),
+        ("watcher: [approvals:view]", GROUPS, ["+ groups of watcher (slack:T01/S0123, discord:80/81)"]),
+        ("mode: outside", "mode: everything", ["~ agent billing: mode outside -> everything"]),
+        ("    mode: outside\n", "", ["~ agent billing: mode outside -> nothing"]),
     ],
 )
 def test_changes_are_told_a_line_each(old: str, new: str, told: list[str] | None) -> None:
