@@ -750,6 +750,10 @@ async def test_chats_members_and_commands(bot: Bot, world: World, dana: Person, 
     await bot.set_my_commands([("pending", "What waits for you")])
     assert [(c.command, c.description) for c in await bot.get_my_commands()] == [("pending", "What waits for you")]
     await refused(bot.set_my_commands([("Pending", "x")]), "BOT_COMMAND_INVALID")
+    await bot.set_my_commands([("pending", "Was auf Sie wartet")], language_code="de")
+    spoken = [(await bot.get_my_commands(language_code=code))[0].description for code in ("de", "fr")]
+    assert spoken == ["Was auf Sie wartet", "What waits for you"]
+    await refused(bot.set_my_commands([("pending", "x")], language_code="deutsch"), "invalid language code")
 
 
 async def test_replies_need_their_message(bot: Bot, world: World, dana: Person) -> None:

@@ -354,6 +354,9 @@ async def test_commands_are_checked_and_offered_where_they_may_be_used(rest: htt
     command = {"name": "placet", "description": "Approvals", "options": [link], "contexts": [1]}
     path = f"/applications/{BOT}/commands"
     assert (await rest.put(path, json=[command | {"name": "Bad Name"}])).json()["code"] == 50035
+    for wrong in ({"german": "x"}, {"de": ""}, {"de": "x" * 101}):
+        assert (await rest.put(path, json=[command | {"description_localizations": wrong}])).json()["code"] == 50035
+    command |= {"description_localizations": {"de": "Freigaben"}}
     assert (await rest.put(path, json=[command])).status_code == 200
     assert world.command(DANA, "placet link", {"code": "x"}).data["options"][0]["options"][0]["value"] == "x"
     with pytest.raises(ValueError, match="code is required"):

@@ -155,12 +155,25 @@ def modal(data: Json) -> None:
                 raise form_error(f"{where}{name}", "NUMBER_TYPE_MAX", f"int value should be up to {INPUT_VALUE}.")
 
 
+# https://discord.com/developers/docs/reference#locales
+LOCALES = frozenset((
+    "id", "da", "de", "en-GB", "en-US", "es-ES", "es-419", "fr", "hr", "it", "lt", "hu", "nl", "no", "pl", "pt-BR",
+    "ro", "fi", "sv-SE", "vi", "tr", "cs", "el", "bg", "ru", "uk", "hi", "th", "zh-CN", "ja", "zh-TW", "ko",
+))  # fmt: skip
+
+
 def command(body: Json, path: str) -> None:
     """A slash command, and its subcommands and options."""
     name = text_at(body, "name", path, 32, least=1)
     if not re.fullmatch(r"[-_'\w]{1,32}", name) or name != name.lower():
         raise form_error(f"{path}name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
     text_at(body, "description", path, 100, least=1)
+    localized = body.get("description_localizations") or {}
+    for locale in localized:
+        if locale not in LOCALES:
+            raise form_error(f"{path}description_localizations.{locale}", "ENUM_TYPE_COERCE",
+                             f'Value "{locale}" is not a valid enum value.')  # fmt: skip
+        text_at(localized, locale, f"{path}description_localizations.", 100, least=1)
     names = set()
     for at, option in enumerate(list_at(body, "options", path, 25)):
         command(option, f"{path}options.{at}.")

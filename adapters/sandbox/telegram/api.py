@@ -265,13 +265,19 @@ class BotApi:
                 raise ApiError(400, "Bad Request: BOT_COMMAND_INVALID")
             if not 1 <= len(str(command.get("description") or "")) <= 256:
                 raise ApiError(400, "Bad Request: BOT_COMMAND_DESCRIPTION_INVALID")
-        bot.commands = [{"command": each["command"], "description": each["description"]} for each in commands]
+        taken = [{"command": each["command"], "description": each["description"]} for each in commands]
+        if (language := params.text("language_code")) == "":
+            bot.commands = taken
+        elif not re.fullmatch(r"[a-z]{2}", language):
+            raise ApiError(400, "Bad Request: invalid language code specified")
+        else:
+            bot.commands_in[language] = taken
         self._world.keep(bot)
         self._world.announce()
         return True
 
     async def get_my_commands(self, bot: Bot, params: Params) -> list[dict[str, str]]:
-        return bot.commands
+        return bot.commands_in.get(params.text("language_code"), bot.commands)
 
     # Parts of the above.
 

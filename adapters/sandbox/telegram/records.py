@@ -47,6 +47,7 @@ class Bot(BaseModel):
     allowed: list[str] | None = None
     webhook: Webhook | None = None
     commands: list[dict[str, str]] = Field(default_factory=list)
+    commands_in: dict[str, list[dict[str, str]]] = Field(default_factory=dict)
     next_update: int = 1
     last_update_at: float = 0
     next_message: int = 1
