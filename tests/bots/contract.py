@@ -31,6 +31,7 @@ from core.buttons import Verb
 from core.cards import card_of
 from core.ports import Surface, Unavailable
 from core.redaction import Redaction
+from core.wording import LANGUAGES
 from tests.builders import NOW, an_approval
 
 HOSTILE = (
@@ -103,8 +104,8 @@ PLAIN = Card(
 )
 
 
-def rows() -> dict[str, Card]:
-    """Cards as they are made of rows; each is made so as to fit on every platform."""
+def rows(language: str) -> dict[str, Card]:
+    """Cards as they are made of rows; each is made so as to fit on every platform, in every language."""
     text = f"{HOSTILE}\n" * 3
     hostile = an_approval(
         agent=HOSTILE[:150], tool=HOSTILE[:150], reasoning=text * 9, effect=Effect.SEND,
@@ -123,7 +124,8 @@ def rows() -> dict[str, Card]:
         "undeliverable": an_approval(undeliverable=HOSTILE),
     }
     redaction = Redaction(b"k" * 32)
-    return {kind: card_of(row, {"dana": "Dana Reyes"}, NOW, redaction=redaction) for kind, row in made.items()}
+    people = {"dana": "Dana Reyes"}
+    return {kind: card_of(row, people, NOW, language, redaction=redaction) for kind, row in made.items()}
 
 
 CARDS = {
@@ -151,7 +153,7 @@ CARDS = {
         status=f"Declined by {HOSTILE}",
     ),
     "Cyrillic": replace(PLAIN, title="Возврат платежа", lines=(Line("Клиент", "Ада" * 80),), content_revision=36**5),
-    **{f"a row: {kind}": card for kind, card in rows().items()},
+    **{f"a row, {language}: {kind}": card for language in LANGUAGES for kind, card in rows(language).items()},
     "partly answered": replace(PLAIN, status="1 of 2 have allowed this", content_revision=3, revision=9),
 }
 

@@ -14,6 +14,7 @@ from bots import PLATFORMS
 from core.approvals import Card, Reply, Tone
 from core.buttons import ButtonData, new_token, unpack
 from core.ports import Gone, Moved, Refused, Slow, Unavailable
+from core.wording import LANGUAGES, fill, say
 from tests.bots.contract import CARDS, FILE, PLAIN, Bench, Door, bench_of, settled
 
 TOKEN = new_token()
@@ -89,12 +90,26 @@ async def test_what_is_cut_says_how_much_and_does_not_fit(stand: Bench, kind: st
         assert "more character" in shown
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@LOOP
+async def test_what_a_surface_says_itself_is_in_the_cards_language(stand: Bench, language: str) -> None:
+    card = replace(CARDS["everything long"], language=language)
+    message = await stand.surface.post(stand.place, card, token=TOKEN)
+    said = say("cut", locale=language, count=2).partition("2")[2]
+    assert said in stand.shown(message).text
+    message = await stand.surface.post(stand.place, replace(PLAIN, language=language), token=TOKEN)
+    shown = stand.shown(message).text
+    for key in ("claim_label", "claimed"):
+        assert fill(key, locale=language).strip() in shown
+    assert fill("digest", locale=language, digest=PLAIN.digest) in shown
+
+
 @LOOP
 async def test_plain_cards_fit(stand: Bench) -> None:
     assert stand.surface.fits(PLAIN)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CARDS if kind.startswith("a row: ")])
+@pytest.mark.parametrize("kind", [kind for kind in CARDS if kind.startswith("a row, ")])
 @LOOP
 async def test_what_core_makes_of_a_row_fits_and_is_dead(stand: Bench, kind: str) -> None:
     card = CARDS[kind]
