@@ -21,7 +21,7 @@ import discord
 import yarl
 from discord.gateway import DiscordWebSocket
 from discord.http import HTTPClient, Route
-from pydantic import SecretStr, field_validator
+from pydantic import SecretStr
 from pydantic_settings import NoDecode
 
 from bots.delivery import (
@@ -40,12 +40,13 @@ from bots.delivery import (
     still_held,
     tidy,
 )
+from bots.drawing import Piece, claim_label, cut_to, foot_of, label_of
 from bots.pacing import PATIENCE_S, Pacer, Rate
-from bots.settings import PlatformSettings, read_settings, server_of, tokens_of
+from bots.settings import PlatformSettings, address, read_settings, server_of, tokens
 from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
 from core.buttons import ButtonData, Verb, unpack
 from core.ports import Finding, Gone, Hooks, Lease, Refused, Slow, Unavailable
-from core.wording import fill, say
+from core.wording import say
 
 # The library logs what it sends, and every reconnect with a traceback; what matters of it is logged here.
 logging.getLogger("discord").setLevel(logging.CRITICAL)
@@ -78,36 +79,6 @@ NOTE_INPUT = "note"
 # Settings
 
 
-class Settings(PlatformSettings):
-    """What the operator set for Discord; no token means off."""
-
-    discord_token: Annotated[tuple[SecretStr, ...], NoDecode] = ()
-    discord_base_url: str = "https://discord.com/api/v10"
-    discord_gateway_url: str = "wss://gateway.discord.gg/"
-
-    @field_validator("discord_token", mode="before")
-    @classmethod
-    def tokens(cls, value: object) -> object:
-        return tokens_of(
-            value, r"[\w-]+\.[\w-]+\.[\w-]{20,}", "is no bot token; copy it from the application's page, under Bot",
-            whose=bot_of, twice="two tokens belong to the same bot; name each bot once",
-        )  # fmt: skip
-
-    @field_validator("discord_base_url")
-    @classmethod
-    def base_url(cls, value: str) -> str:
-        if not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", value):
-            raise ValueError("must be the API's address, such as https://discord.com/api/v10")
-        return value.rstrip("/")
-
-    @field_validator("discord_gateway_url")
-    @classmethod
-    def gateway_url(cls, value: str) -> str:
-        if not re.fullmatch(r"wss?://[^\s/@]+(/[^\s]*)?", value):
-            raise ValueError("must be the gateway's address, such as wss://gateway.discord.gg/")
-        return value
-
-
 def bot_of(token: str) -> str:
     """The bot's id, which the first part of its token is; "" where it is not."""
     first = token.split(".")[0]
@@ -116,6 +87,21 @@ def bot_of(token: str) -> str:
     except (binascii.Error, ValueError):
         return ""
     return text if text.isdecimal() else ""
+
+
+class Settings(PlatformSettings):
+    """What the operator set for Discord; no token means off."""
+
+    discord_token: Annotated[tuple[SecretStr, ...], NoDecode, tokens(
+        r"[\w-]+\.[\w-]+\.[\w-]{20,}", "is no bot token; copy it from the application's page, under Bot",
+        whose=bot_of, twice="two tokens belong to the same bot; name each bot once",
+    )] = ()  # fmt: skip
+    discord_base_url: Annotated[str, address(
+        r"https?://[^\s/@]+(/[^\s]*)?", "must be the API's address, such as https://discord.com/api/v10"
+    )] = "https://discord.com/api/v10"  # fmt: skip
+    discord_gateway_url: Annotated[str, address(
+        r"wss?://[^\s/@]+(/[^\s]*)?", "must be the gateway's address, such as wss://gateway.discord.gg/", end=None
+    )] = "wss://gateway.discord.gg/"  # fmt: skip
 
 
 def surface(hooks: Hooks) -> Discord | None:
@@ -746,19 +732,6 @@ class Body:
     cut: bool
 
 
-@dataclass(slots=True)
-class _Piece:
-    """A stretch of text and how it is drawn. What has a higher `rank` is cut first; 0 is never cut."""
-
-    text: str
-    draw: Callable[[str], str]
-    rank: int = 0
-
-    @property
-    def size(self) -> int:
-        return len(self.draw(self.text))
-
-
 COLOURS = {Tone.QUIET: 0x5865F2, Tone.GOOD: 0x2D7D46, Tone.BAD: 0xB3261E, Tone.ALERT: 0xB26A00}
 STYLES = {"primary": 1, "success": 3, "danger": 4}
 
@@ -772,7 +745,7 @@ def render(card: Card, token: str) -> Body:
     cut = False
     for part, limit in ((call, EMBED_LIMIT), (claim, EMBED_LIMIT), (status, EMBED_LIMIT), (foot, FOOTER_LIMIT),
                         ([*call, *claim, *status, *foot], TOTAL_LIMIT)):  # fmt: skip
-        cut |= _cut_to(part, limit)
+        cut |= cut_to(part, limit, _size, card.language, beginnings=(BEGINNING, 0))
     embeds = [{"description": _draw(part)} for part in (call, claim) if part]
     ends = {"description": _draw(status)} if status else {}
     if foot:
@@ -782,59 +755,37 @@ def render(card: Card, token: str) -> Body:
     return Body({"content": "", "embeds": embeds, "components": buttons, "allowed_mentions": NOBODY}, cut)
 
 
-def _pieces(card: Card) -> tuple[list[_Piece], list[_Piece], list[_Piece], list[_Piece]]:
-    call = [_Piece(card.title, _bold, 1)]
+def _pieces(card: Card) -> tuple[list[Piece], list[Piece], list[Piece], list[Piece]]:
+    call = [Piece(card.title, _bold, 1)]
     if card.pill:
-        call += [_gap(1), _Piece(card.pill, inert)]
+        call += [_gap(1), Piece(card.pill, inert)]
     if card.body:
-        call += [_gap(2), _Piece(card.body, _block, 1000)]
+        call += [_gap(2), Piece(card.body, _block, 1000)]
     for number, line in enumerate(card.lines):
-        label = f"{line.label}{fill('claimed')}:" if line.claim else f"{line.label}:"
-        call += [_gap(1 if number else 2), _Piece(label, _bold), _Piece(" ", inert)]
-        call.append(_Piece(line.value, inert, 3 + number))
+        call += [_gap(1 if number else 2), Piece(label_of(line, card.language), _bold), Piece(" ", inert)]
+        call.append(Piece(line.value, inert, 3 + number))
     claim = []
     if card.claim:
-        claim = [_Piece(f"{fill('claim_label')}:", _bold), _gap(1), _Piece(card.claim, _quote, 1001)]
-    files = ", ".join(file.name for file in card.attachments)
-    foot = [
-        fill("attached", names=files) if files else "",
-        card.digest and fill("digest", digest=card.digest),
-        card.expiry,
-    ]
-    status = [_Piece(card.status, _bold, 2)] if card.status else []
+        claim = [
+            Piece(claim_label(card), _bold),
+            _gap(1),
+            Piece(card.claim, _quote, 1001),
+        ]
+    status = [Piece(card.status, _bold, 2)] if card.status else []
     # A footer is plain text.
-    return call, claim, status, [_Piece("\n".join(text for text in foot if text), str, 1)] if any(foot) else []
+    return call, claim, status, [Piece(foot, str, 1)] if (foot := foot_of(card)) else []
 
 
-def _gap(lines: int) -> _Piece:
-    return _Piece("\n" * lines, str)
+def _gap(lines: int) -> Piece:
+    return Piece("\n" * lines, str)
 
 
-def _draw(pieces: Sequence[_Piece]) -> str:
+def _draw(pieces: Sequence[Piece]) -> str:
     return "".join(piece.draw(piece.text) for piece in pieces)
 
 
-def _cut_to(pieces: Sequence[_Piece], limit: int) -> bool:
-    """Cut the pieces to at most `limit` characters as drawn; whether any was. At first each keeps its beginning."""
-    over = sum(piece.size for piece in pieces) - limit
-    cut = over > 0
-    for kept in (BEGINNING, 0):
-        for piece in sorted(pieces, key=lambda piece: -piece.rank):
-            before = piece.size
-            if over > 0 and piece.rank and before > kept:
-                _cut(piece, max(before - over, kept))
-                over -= before - piece.size
-    return cut
-
-
-def _cut(piece: _Piece, limit: int) -> None:
-    """Keep the start of a text, and say how many characters are missing, in `limit` drawn ones if that is possible."""
-    text, least, most = piece.text, 0, len(piece.text)
-    while least < most:
-        middle = (least + most + 1) // 2
-        piece.text = text[:middle] + say("cut", count=len(text) - middle)
-        least, most = (middle, most) if piece.size <= limit else (least, middle - 1)
-    piece.text = text[:least] + say("cut", count=len(text) - least)
+def _size(piece: Piece) -> int:
+    return len(piece.draw(piece.text))
 
 
 def _cut_words(text: str, limit: int) -> str:

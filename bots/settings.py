@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core.ports import BadSetting
@@ -42,20 +42,46 @@ class PlatformSettings(BaseSettings):
 S = TypeVar("S", bound=PlatformSettings)
 
 
-def tokens_of(value: object, form: str, wrong: str, *, whose: Callable[[str], str], twice: str) -> object:
+def tokens(form: str, wrong: str, *, whose: Callable[[str], str], twice: str) -> BeforeValidator:
     """The tokens of a comma-separated setting, each of the form; `whose` names the owner of one, "" for nobody.
 
-    Raises ValueError with `wrong` after the number of a token that is none, and with `twice` for an owner's second.
+    A token that is none is refused with `wrong`, and an owner's second one with `twice`.
     """
-    if not isinstance(value, str):
+
+    def read(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        found = [token.strip() for token in value.split(",") if token.strip()]
+        for number, token in enumerate(found, 1):
+            if not re.fullmatch(form, token) or not whose(token):
+                raise ValueError(f"token {number} {wrong}")
+        if len(set(map(whose, found))) < len(found):
+            raise ValueError(twice)
+        return tuple(map(SecretStr, found))
+
+    return BeforeValidator(read)
+
+
+def secret(form: str, wrong: str) -> AfterValidator:
+    """A secret of the form; another one is refused with `wrong`, which never quotes it."""
+
+    def check(value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(form, value.get_secret_value()):
+            raise ValueError(wrong)
         return value
-    tokens = [token.strip() for token in value.split(",") if token.strip()]
-    for number, token in enumerate(tokens, 1):
-        if not re.fullmatch(form, token) or not whose(token):
-            raise ValueError(f"token {number} {wrong}")
-    if len(set(map(whose, tokens))) < len(tokens):
-        raise ValueError(twice)
-    return tuple(SecretStr(token) for token in tokens)
+
+    return AfterValidator(check)
+
+
+def address(form: str, wrong: str, *, end: str | None = "") -> AfterValidator:
+    """An address of the form, ending in `end` whatever slashes it was given with; None leaves it as it is."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(form, value):
+            raise ValueError(wrong)
+        return value if end is None else value.rstrip("/") + end
+
+    return AfterValidator(check)
 
 
 def server_of(url: str | None) -> str:

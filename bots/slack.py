@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
 
 import aiohttp
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import SecretStr, model_validator
 from pydantic_settings import NoDecode
 from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
@@ -43,12 +43,13 @@ from bots.delivery import (
     answering,
     tidy,
 )
+from bots.drawing import Piece, claim_label, cut_to, foot_of, label_of, shortened
 from bots.pacing import PATIENCE_S, Pacer, Rate
-from bots.settings import PlatformSettings, is_local, read_settings, server_of, tokens_of
+from bots.settings import PlatformSettings, address, is_local, read_settings, secret, server_of, tokens
 from core.approvals import Actor, Attachment, Button, Card, Destination, Message, Press, Reply, Tone
 from core.buttons import ButtonData, Verb, unpack
 from core.ports import BadSetting, Finding, Gone, Hooks, Moved, Refused, Slow, Unavailable
-from core.wording import fill, say
+from core.wording import say
 
 # The libraries log what must not be logged: addresses that are secrets, and what they send.
 LIBRARY = logging.getLogger("placet.slack_library")
@@ -85,39 +86,20 @@ EVENT_TYPE, NOTE_FORM = "placet_card", "placet_note"
 class Settings(PlatformSettings):
     """What the operator set for Slack; no bot token means off. With an app token, Socket Mode; else HTTP."""
 
-    slack_bot_token: Annotated[tuple[SecretStr, ...], NoDecode] = ()
-    slack_app_token: SecretStr | None = None
-    slack_signing_secret: SecretStr | None = None
-    slack_base_url: str = "https://slack.com/api/"
-
-    @field_validator("slack_bot_token", mode="before")
-    @classmethod
-    def tokens(cls, value: object) -> object:
-        return tokens_of(
-            value, r"xoxb-[A-Za-z0-9-]{10,250}", "is not of the form xoxb-...; copy it from the app's OAuth page",
-            whose=str, twice="a token is there twice; name each workspace once",
-        )  # fmt: skip
-
-    @field_validator("slack_app_token")
-    @classmethod
-    def app_token(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not re.fullmatch(r"xapp-[A-Za-z0-9-]{10,250}", value.get_secret_value()):
-            raise ValueError("must be of the form xapp-...; make one with connections:write on the app's page")
-        return value
-
-    @field_validator("slack_signing_secret")
-    @classmethod
-    def signing_secret(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", value.get_secret_value()):
-            raise ValueError("must be the signing secret of the app's Basic Information page")
-        return value
-
-    @field_validator("slack_base_url")
-    @classmethod
-    def base_url(cls, value: str) -> str:
-        if not re.fullmatch(r"https?://[^\s/]+/[^\s]*", value):
-            raise ValueError("must be the Web API's address, such as https://slack.com/api/")
-        return value.rstrip("/") + "/"
+    slack_bot_token: Annotated[tuple[SecretStr, ...], NoDecode, tokens(
+        r"xoxb-[A-Za-z0-9-]{10,250}", "is not of the form xoxb-...; copy it from the app's OAuth page",
+        whose=str, twice="a token is there twice; name each workspace once",
+    )] = ()  # fmt: skip
+    slack_app_token: Annotated[SecretStr | None, secret(
+        r"xapp-[A-Za-z0-9-]{10,250}",
+        "must be of the form xapp-...; make one with connections:write on the app's page",
+    )] = None  # fmt: skip
+    slack_signing_secret: Annotated[SecretStr | None, secret(
+        r"[A-Za-z0-9_-]{16,256}", "must be the signing secret of the app's Basic Information page"
+    )] = None  # fmt: skip
+    slack_base_url: Annotated[str, address(
+        r"https?://[^\s/]+/[^\s]*", "must be the Web API's address, such as https://slack.com/api/", end="/"
+    )] = "https://slack.com/api/"  # fmt: skip
 
     @model_validator(mode="after")
     def has_a_way_in(self) -> Settings:
@@ -747,87 +729,55 @@ class Body:
     cut: bool
 
 
-@dataclass(slots=True)
-class _Piece:
-    """A text and the block it becomes. What has a higher `rank` is cut first; 0 is never cut."""
-
-    text: str
-    kind: str = "section"
-    rank: int = 0
-    limit: int = SECTION_LIMIT
-
-
 def render(card: Card, token: str) -> Body:
     """A card with the buttons of a message's token, or settled, which is the same without buttons."""
-    pieces, cut = _cut_to_limit(_pieces(card))
-    blocks = [_block(piece) for piece in pieces]
+    pieces = _pieces(card)
+    cut = False
+    for piece in pieces:
+        cut |= cut_to([piece], LIMITS[piece.draw], _size, card.language, beginnings=(0,))
+    cut |= cut_to(pieces, CARD_LIMIT, _size, card.language, beginnings=(HEADER_LIMIT,))
+    blocks = [piece.draw(piece.text) for piece in pieces]
     if card.buttons and token:
         blocks.append(_actions(card, token))
-    return Body(escaped(shortened(card.status or card.title, TEXT_LIMIT)), blocks, cut)
+    return Body(escaped(shortened(card.status or card.title, TEXT_LIMIT, units)), blocks, cut)
 
 
-def _pieces(card: Card) -> list[_Piece]:
+def _pieces(card: Card) -> list[Piece]:
     titled = units(card.title) <= HEADER_LIMIT and "\n" not in card.title
-    pieces = [_Piece(card.title, "header", 1, HEADER_LIMIT) if titled else _Piece(card.title, rank=1)]
-    if card.pill:
-        pieces.append(_Piece(card.pill, "context", limit=CONTEXT_LIMIT))
-    if card.body:
-        pieces.append(_Piece(card.body, rank=1000))
-    for number, line in enumerate(card.lines):
-        label = f"{line.label}{fill('claimed')}:" if line.claim else f"{line.label}:"
-        pieces.append(_Piece(f"{label} {line.value}", rank=3 + number))
-    if card.claim:
-        pieces += [_Piece(f"{fill('claim_label')}:", "context", limit=CONTEXT_LIMIT), _Piece(card.claim, rank=1001)]
-    files = ", ".join(file.name for file in card.attachments)
-    foot = [
-        fill("attached", names=files) if files else "",
-        card.digest and fill("digest", digest=card.digest),
-        card.expiry,
+    pieces = [Piece(card.title, _header if titled else _section, 1), Piece(card.pill, _context, 1)]
+    pieces.append(Piece(card.body, _section, 1000))
+    pieces += [
+        Piece(f"{label_of(line, card.language)} {line.value}", _section, 3 + number)
+        for number, line in enumerate(card.lines)
     ]
-    if any(foot):
-        pieces.append(_Piece("\n".join(text for text in foot if text), "context", limit=CONTEXT_LIMIT))
-    if card.status:
-        pieces.append(_Piece(card.status, rank=2))
+    if card.claim:
+        pieces += [Piece(claim_label(card), _context), Piece(card.claim, _section, 1001)]
+    pieces += [Piece(foot_of(card), _context, 1), Piece(card.status, _section, 2)]
     return [piece for piece in pieces if piece.text]
 
 
-def _cut_to_limit(pieces: list[_Piece]) -> tuple[list[_Piece], bool]:
-    """The pieces, each within its block's limit and all within CARD_LIMIT, and whether any was cut."""
-    cut = False
-    for piece in pieces:
-        if units(piece.text) > piece.limit:
-            piece.text, cut = _cut(piece.text, piece.limit), True
-    over = sum(units(piece.text) for piece in pieces) - CARD_LIMIT
-    for piece in sorted(pieces, key=lambda piece: -piece.rank):
-        before = units(piece.text)
-        if over > 0 and piece.rank and before > HEADER_LIMIT:
-            piece.text, cut = _cut(piece.text, max(before - over, HEADER_LIMIT)), True
-            over -= before - units(piece.text)
-    return pieces, cut
+def _header(text: str) -> dict[str, Any]:
+    return {"type": "header", "text": plain(text, HEADER_LIMIT)}
 
 
-def _cut(text: str, limit: int) -> str:
-    """The start of a text, and how many characters are missing, in `limit` units."""
-    kept = _first_units(text, limit - units(say("cut", count=len(text))))
-    return kept + say("cut", count=len(text) - len(kept))
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": plain(text)}
 
 
-def shortened(text: str, limit: int) -> str:
-    """The text in at most `limit` units, with an ellipsis where it was cut."""
-    return text if units(text) <= limit else _first_units(text, limit - 1) + "…"
+def _context(text: str) -> dict[str, Any]:
+    return {"type": "context", "elements": [plain(text, CONTEXT_LIMIT)]}
+
+
+LIMITS: Mapping[Callable[[str], Any], int] = {_header: HEADER_LIMIT, _section: SECTION_LIMIT, _context: CONTEXT_LIMIT}
+
+
+def _size(piece: Piece) -> int:
+    return units(piece.text)
 
 
 def units(text: str) -> int:
     """The length that is safe to count: UTF-16 units of the escaped text."""
     return len(escaped(text).encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _first_units(text: str, limit: int) -> str:
-    short, long = 0, len(text)
-    while short < long:
-        middle = (short + long + 1) // 2
-        short, long = (middle, long) if units(text[:middle]) <= limit else (short, middle - 1)
-    return text[:short]
 
 
 def escaped(text: str) -> str:
@@ -837,21 +787,15 @@ def escaped(text: str) -> str:
 
 def plain(text: str, limit: int = SECTION_LIMIT) -> dict[str, Any]:
     """A text object in which Slack reads no markup and no emoji."""
-    return {"type": "plain_text", "text": shortened(text, limit) or " ", "emoji": False}
+    return {"type": "plain_text", "text": shortened(text, limit, units) or " ", "emoji": False}
 
 
 def words(text: str) -> dict[str, Any]:
     """A plain word as the arguments of a message."""
     return {
-        "text": escaped(shortened(text, TEXT_LIMIT)),
-        "blocks": [{"type": "section", "text": plain(text)}],
+        "text": escaped(shortened(text, TEXT_LIMIT, units)),
+        "blocks": [_section(text)],
     }
-
-
-def _block(piece: _Piece) -> dict[str, Any]:
-    if piece.kind == "context":
-        return {"type": "context", "elements": [plain(piece.text, piece.limit)]}
-    return {"type": piece.kind, "text": plain(piece.text, piece.limit)}
 
 
 STYLES = {"success": "primary", "primary": "primary", "danger": "danger"}

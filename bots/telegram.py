@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Annotated, Any, Literal, TypeVar
 
 import telegram
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import SecretStr, model_validator
 from pydantic_settings import NoDecode
 from telegram import (
     BotCommandScopeAllPrivateChats,
@@ -57,13 +57,14 @@ from bots.delivery import (
     still_held,
     tidy,
 )
+from bots.drawing import Piece, claim_label, cut_to, foot_of, label_of, shortened
 from bots.pacing import Pacer, Rate
-from bots.settings import PlatformSettings, is_local, read_settings, server_of, tokens_of
+from bots.settings import PlatformSettings, address, is_local, read_settings, secret, server_of, tokens
 from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
 from core.buttons import ButtonData, unpack
 from core.ports import BadSetting, Finding, Gone, Hooks, Moved, Refused, Slow, Unavailable
 from core.visible import units
-from core.wording import fill, say
+from core.wording import say
 
 # The library then gives durations as timedelta, as its next version always will.
 os.environ.setdefault("PTB_TIMEDELTA", "1")
@@ -100,32 +101,18 @@ SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of th
 class Settings(PlatformSettings):
     """What the operator set for Telegram; no token means off."""
 
-    telegram_token: Annotated[tuple[SecretStr, ...], NoDecode] = ()
-    telegram_base_url: str = "https://api.telegram.org"
-    telegram_webhook_secret: SecretStr | None = None
+    telegram_token: Annotated[tuple[SecretStr, ...], NoDecode, tokens(
+        r"\d{3,20}:[A-Za-z0-9_-]{20,100}", "is not of the form 123456:ABC...; copy it again from @BotFather",
+        whose=lambda token: token.split(":")[0], twice="two tokens belong to the same bot; name each bot once",
+    )] = ()  # fmt: skip
+    telegram_base_url: Annotated[str, address(
+        r"https?://[^\s/]+(/(?!bot/*$)[^\s/]+)*/*", "must be the server's address, such as https://api.telegram.org, "
+        "without /bot",
+    )] = "https://api.telegram.org"  # fmt: skip
+    telegram_webhook_secret: Annotated[SecretStr | None, secret(
+        r"[A-Za-z0-9_-]{16,256}", "must be 16 to 256 random characters of A-Z a-z 0-9 _ -"
+    )] = None  # fmt: skip
     public_url: str | None = None
-
-    @field_validator("telegram_token", mode="before")
-    @classmethod
-    def tokens(cls, value: object) -> object:
-        return tokens_of(
-            value, r"\d{3,20}:[A-Za-z0-9_-]{20,100}", "is not of the form 123456:ABC...; copy it again from @BotFather",
-            whose=lambda token: token.split(":")[0], twice="two tokens belong to the same bot; name each bot once",
-        )  # fmt: skip
-
-    @field_validator("telegram_base_url")
-    @classmethod
-    def base_url(cls, value: str) -> str:
-        if not re.fullmatch(r"https?://[^\s/]+(/[^\s]*)?", value) or value.rstrip("/").endswith("/bot"):
-            raise ValueError("must be the server's address, such as https://api.telegram.org, without /bot")
-        return value.rstrip("/")
-
-    @field_validator("telegram_webhook_secret")
-    @classmethod
-    def webhook_secret(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", value.get_secret_value()):
-            raise ValueError("must be 16 to 256 random characters of A-Z a-z 0-9 _ -")
-        return value
 
     @model_validator(mode="after")
     def webhook_is_whole(self) -> Settings:
@@ -230,7 +217,7 @@ class Telegram:
         account = await self._account(message.account)
         group = _is_group(message.chat)
         mention = f'<a href="tg://user?id={int(actor.id)}">{html.escape(actor.name or actor.id)}</a>: ' if group else ""
-        field = ForceReply(selective=group, input_field_placeholder=shortened(text, PLACEHOLDER_LIMIT))
+        field = ForceReply(selective=group, input_field_placeholder=shortened(text, PLACEHOLDER_LIMIT, units))
         sent = await self._at_once(account, _under(message), mention + inert(text), field)
         return Message(NAME, account, str(sent.chat.id), message.thread, str(sent.message_id))
 
@@ -243,14 +230,14 @@ class Telegram:
         account = await self._account(destination.account)
 
         async def send(bot: telegram.Bot) -> telegram.Message:
-            return await _send_word(bot, destination, inert(shortened(text, TEXT_LIMIT)))
+            return await _send_word(bot, destination, inert(shortened(text, TEXT_LIMIT, units)))
 
         sent = await self._paced(account, destination.chat, send)
         return Message(NAME, account, str(sent.chat.id), destination.thread, str(sent.message_id))
 
     def fits(self, card: Card) -> bool:
         """Whether the card is shown whole; where not, its whole text is attached before Allow works."""
-        return not _cut_to_limit(_pieces(card))[1]
+        return not _cut_to_limit(_pieces(card), card.language)[1]
 
     async def listen(self, on_press: OnPress) -> None:
         """Take the updates of every bot until cancelled, each handled before it is confirmed (design section 4)."""
@@ -463,7 +450,7 @@ class Telegram:
         """Tell the presser alone; in a chat a typed text can only be answered by a reply that the chat sees."""
         with answering(account, reply.approval_id):
             if (query := update.callback_query) is not None:
-                loud, text = reply.tone in (Tone.BAD, Tone.ALERT), shortened(reply.text, ANSWER_LIMIT)
+                loud, text = reply.tone in (Tone.BAD, Tone.ALERT), shortened(reply.text, ANSWER_LIMIT, units)
                 with vendor_errors(account):
                     await self._bots[account].answer_callback_query(query.id, text, show_alert=loud)
             elif (message := update.message) is not None and _is_written(message):
@@ -471,7 +458,7 @@ class Telegram:
                 if reply.refused and self._pacers[account].crowded(to.chat, _rates(to.chat)):
                     log.info("not answered in a crowded chat", extra={"account": account, "chat": to.chat})
                     return
-                await self._at_once(account, to, inert(shortened(reply.text, TEXT_LIMIT)))
+                await self._at_once(account, to, inert(shortened(reply.text, TEXT_LIMIT, units)))
 
     async def _serve(self, account: str) -> None:
         """Have the updates delivered to `receive`, at `<public url>/telegram/<account>`."""
@@ -720,51 +707,40 @@ class Body:
     cut: bool
 
 
-@dataclass(slots=True)
-class _Piece:
-    """A stretch of text and how it is drawn. What has a higher `rank` is cut first; 0 is never cut."""
-
-    text: str
-    draw: Callable[[str], str]
-    rank: int = 0
-
-
 def render(card: Card, token: str) -> Body:
     """A card with the buttons of a message's token, or settled, which is the same without buttons."""
-    pieces, cut = _cut_to_limit(_pieces(card))
+    pieces, cut = _cut_to_limit(_pieces(card), card.language)
     return Body(_draw(pieces), _keyboard(card, token), cut)
 
 
-def _pieces(card: Card) -> list[_Piece]:
-    pieces = [_Piece(card.title, _bold, 1)]
+def _pieces(card: Card) -> list[Piece]:
+    pieces = [Piece(card.title, _bold, 1)]
     if card.pill:
-        pieces += [_gap(1), _Piece(card.pill, inert)]
+        pieces += [_gap(1), Piece(card.pill, inert)]
     if card.body:
-        pieces += [_gap(2), _Piece(card.body, inert, 1000)]
+        pieces += [_gap(2), Piece(card.body, inert, 1000)]
     for number, line in enumerate(card.lines):
-        label = f"{line.label}{fill('claimed')}:" if line.claim else f"{line.label}:"
-        pieces += [_gap(1 if number else 2), _Piece(label, _bold), _Piece(" ", inert)]
-        pieces.append(_Piece(line.value, _code, 3 + number))
+        pieces += [_gap(1 if number else 2), Piece(label_of(line, card.language), _bold), Piece(" ", inert)]
+        pieces.append(Piece(line.value, _code, 3 + number))
     if card.claim:
-        pieces += [_gap(2), _Piece(f"{fill('claim_label')}:", _bold), _gap(1), _Piece(card.claim, _block, 1001)]
-    files = ", ".join(file.name for file in card.attachments)
-    foot = [
-        fill("attached", names=files) if files else "",
-        card.digest and fill("digest", digest=card.digest),
-        card.expiry,
-    ]
-    if any(foot):
-        pieces += [_gap(2), _Piece("\n".join(text for text in foot if text), inert)]
+        pieces += [
+            _gap(2),
+            Piece(claim_label(card), _bold),
+            _gap(1),
+            Piece(card.claim, _block, 1001),
+        ]
+    if foot := foot_of(card):
+        pieces += [_gap(2), Piece(foot, inert)]
     if card.status:
-        pieces += [_gap(2), _Piece(card.status, _bold, 2)]
+        pieces += [_gap(2), Piece(card.status, _bold, 2)]
     return pieces
 
 
-def _gap(lines: int) -> _Piece:
-    return _Piece("\n" * lines, inert)
+def _gap(lines: int) -> Piece:
+    return Piece("\n" * lines, inert)
 
 
-def _draw(pieces: Sequence[_Piece]) -> str:
+def _draw(pieces: Sequence[Piece]) -> str:
     drawn = "".join(piece.draw(piece.text) for piece in pieces)
     if drawn.count("</") > ENTITY_LIMIT:
         # Telegram ignores the entities beyond the limit, and would make what they cover live.
@@ -772,38 +748,16 @@ def _draw(pieces: Sequence[_Piece]) -> str:
     return drawn
 
 
-def _cut_to_limit(pieces: list[_Piece]) -> tuple[list[_Piece], bool]:
-    """The pieces in at most TEXT_LIMIT units, and whether any was cut; at first each keeps its beginning."""
-    over = sum(units(piece.text) for piece in pieces) - TEXT_LIMIT
-    cut = over > 0
-    for kept in (BEGINNING, 0):
-        for piece in sorted(pieces, key=lambda piece: -piece.rank):
-            before = units(piece.text)
-            if over > 0 and piece.rank and before > kept:
-                piece.text = _cut(piece.text, max(before - over, kept))
-                over -= before - units(piece.text)
-    if over > 0:
-        pieces = [_Piece(shortened("".join(piece.text for piece in pieces), TEXT_LIMIT), _block)]
+def _cut_to_limit(pieces: list[Piece], locale: str) -> tuple[list[Piece], bool]:
+    """The pieces in at most TEXT_LIMIT units, and whether any was cut."""
+    cut = cut_to(pieces, TEXT_LIMIT, _size, locale, beginnings=(BEGINNING, 0))
+    if sum(map(_size, pieces)) > TEXT_LIMIT:
+        pieces = [Piece(shortened("".join(piece.text for piece in pieces), TEXT_LIMIT, units), _block)]
     return pieces, cut
 
 
-def _cut(text: str, limit: int) -> str:
-    """The start of a text, and how many characters are missing, in `limit` units if that is possible."""
-    if units(text) <= limit:
-        return text
-    notice = say("cut", count=len(text))
-    kept = _first_units(text, limit - units(notice))
-    return kept + say("cut", count=len(text) - len(kept))
-
-
-def shortened(text: str, limit: int) -> str:
-    """The text in at most `limit` UTF-16 units, with an ellipsis where it was cut."""
-    return text if units(text) <= limit else _first_units(text, limit - 1) + "…"
-
-
-def _first_units(text: str, limit: int) -> str:
-    kept = text.encode("utf-16-le", "surrogatepass")[: max(limit, 0) * 2]
-    return kept.decode("utf-16-le", "ignore")
+def _size(piece: Piece) -> int:
+    return units(piece.text)
 
 
 # What Telegram makes live by itself in plain text: mentions, tags, commands and phone numbers by their sign; addresses
