@@ -9,6 +9,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from adapters.sandbox.discord import token_of
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 
@@ -19,11 +21,17 @@ FILLED = {
     "POSTGRES_PLACET_PASSWORD": "placet0",
     "POSTGRES_TEMPORAL_PASSWORD": "temporal0",
     "PLACET_ADMIN_TOKEN": "admin-token-of-these-tests",
-    "PLACET_TELEGRAM_TOKEN": "7000000001:" + "t" * 35,
 }
-WEBHOOK = {
-    "PLACET_PUBLIC_URL": "https://placet.example",
+TOKENS = {
+    "PLACET_TELEGRAM_TOKEN": "7000000001:" + "t" * 35,
+    "PLACET_SLACK_BOT_TOKEN": "xoxb-bot-token-of-these-tests",
+    "PLACET_SLACK_APP_TOKEN": "xapp-app-token-of-these-tests",
+    "PLACET_DISCORD_TOKEN": token_of(8000000001),
+}
+WEBHOOK = {"PLACET_PUBLIC_URL": "https://placet.example"}
+SECRETS = {
     "PLACET_TELEGRAM_WEBHOOK_SECRET": "webhook-secret-of-these-tests",
+    "PLACET_SLACK_SIGNING_SECRET": "signing-secret-of-these-tests",
 }
 
 

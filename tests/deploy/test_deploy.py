@@ -30,8 +30,19 @@ import bots.settings
 from adapters.cli import app as command_line
 from adapters.metrics import Metrics
 from adapters.settings import Settings, read_settings
-from bots import telegram
-from tests.deploy.files import DEPLOY, FILLED, ROOT, WEBHOOK, example, instructions, read_yaml, services
+from bots import discord, slack, telegram
+from tests.deploy.files import (
+    DEPLOY,
+    FILLED,
+    ROOT,
+    SECRETS,
+    TOKENS,
+    WEBHOOK,
+    example,
+    instructions,
+    read_yaml,
+    services,
+)
 from tests.services import PostgresServer, run
 
 PROCESSES = ("api", "bots", "worker")
@@ -138,8 +149,8 @@ def uv() -> str:
 
 
 def settings_there_are() -> set[str]:
-    fields = {*Settings.model_fields, *(name for name in telegram.Settings.model_fields if name.startswith("telegram"))}
-    return {f"PLACET_{name}".upper() for name in fields}
+    kinds = (Settings, telegram.Settings, slack.Settings, discord.Settings)
+    return {f"PLACET_{name}".upper() for kind in kinds for name in kind.model_fields}
 
 
 def test_every_setting_named_is_a_setting() -> None:
@@ -160,14 +171,15 @@ def test_what_must_be_filled_in_is_in_the_example() -> None:
         assert example()[name] == ""
         with pytest.raises(ValueError, match=name):
             services({key: value for key, value in FILLED.items() if key != name})
-    for name in WEBHOOK:
-        with pytest.raises(ValueError, match=name):
-            services({key: value for key, value in WEBHOOK.items() if key != name}, "compose.webhook.yaml")
+    for name in TOKENS | SECRETS:
+        assert example()[name] == ""
+    with pytest.raises(ValueError, match="PLACET_PUBLIC_URL"):
+        services({}, "compose.webhook.yaml")
 
 
 @pytest.mark.parametrize("name", [*PROCESSES, "migrate"])
 def test_the_settings_of_each_process_are_taken(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    settings = settings_of(name, monkeypatch, tmp_path, services()[name]["environment"])
+    settings = settings_of(name, monkeypatch, tmp_path, services(FILLED | TOKENS)[name]["environment"])
     assert not settings.on_sqlite
     assert urlsplit(settings.database).hostname == "postgres"
     if name == "migrate":
@@ -175,17 +187,39 @@ def test_the_settings_of_each_process_are_taken(name: str, monkeypatch: pytest.M
     assert settings.redis_url is not None
     assert settings.temporal_address is not None
     assert (settings.http_host, settings.http_port) == ("0.0.0.0", 8420)
-    read = bots.settings.read_settings(telegram.Settings, "telegram")
-    assert [token.get_secret_value() for token in read.telegram_token] == (
-        [FILLED["PLACET_TELEGRAM_TOKEN"]] if name == "bots" else []
-    )
+    assert tokens_read() == (TOKENS if name == "bots" else {})
+
+
+def tokens_read() -> dict[str, str]:
+    """The tokens of the platforms that are on in this process, by their settings."""
+    on = bots.settings.read_settings(telegram.Settings, "telegram")
+    team = bots.settings.read_settings(slack.Settings, "slack")
+    guild = bots.settings.read_settings(discord.Settings, "discord")
+    tokens = {
+        "PLACET_TELEGRAM_TOKEN": on.telegram_token, "PLACET_SLACK_BOT_TOKEN": team.slack_bot_token,
+        "PLACET_SLACK_APP_TOKEN": (team.slack_app_token,) if team.slack_app_token else (),
+        "PLACET_DISCORD_TOKEN": guild.discord_token,
+    }  # fmt: skip
+    return {name: ",".join(token.get_secret_value() for token in given) for name, given in tokens.items() if given}
+
+
+@pytest.mark.parametrize("left_out", TOKENS)
+def test_a_platform_without_its_tokens_is_off(left_out: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    platform = left_out.split("_")[1]
+    given = {name: value for name, value in TOKENS.items() if platform not in name}
+    settings_of("bots", monkeypatch, tmp_path, services(FILLED | given)["bots"]["environment"])
+    assert tokens_read() == given
 
 
 def test_the_settings_of_a_webhook_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    given = services(FILLED | WEBHOOK)["bots"]["environment"]
-    given |= services(FILLED | WEBHOOK, "compose.webhook.yaml")["bots"]["environment"]
+    filled = FILLED | TOKENS | WEBHOOK | SECRETS | {"PLACET_SLACK_APP_TOKEN": ""}
+    given = services(filled)["bots"]["environment"]
+    given |= services(filled, "compose.webhook.yaml")["bots"]["environment"]
     assert settings_of("bots", monkeypatch, tmp_path, given).public_url == WEBHOOK["PLACET_PUBLIC_URL"]
     assert bots.settings.read_settings(telegram.Settings, "telegram").telegram_webhook_secret is not None
+    over_http = bots.settings.read_settings(slack.Settings, "slack")
+    assert over_http.slack_signing_secret is not None
+    assert over_http.slack_app_token is None
 
 
 def settings_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path, given: dict[str, str]) -> Settings:
@@ -199,18 +233,20 @@ def settings_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path, given:
 
 def test_each_process_is_given_its_own_secrets_alone() -> None:
     owners = {
-        "PLACET_TELEGRAM_TOKEN": {"bots"},
+        **{token: {"bots"} for token in TOKENS},
         "PLACET_ADMIN_TOKEN": {"api"},
         "POSTGRES_PASSWORD": {"postgres"},
         "POSTGRES_PLACET_PASSWORD": {"postgres", "migrate", *PROCESSES},
         "POSTGRES_TEMPORAL_PASSWORD": {"postgres", "temporal", "temporal-schema"},
     }
     for secret, owned_by in owners.items():
-        holders = {name for name, service in services().items() if FILLED[secret] in json.dumps(service)}
-        assert holders == owned_by, secret
-    told = services(FILLED | WEBHOOK, "compose.webhook.yaml")
-    assert set(told) == {"bots"}
-    assert WEBHOOK["PLACET_TELEGRAM_WEBHOOK_SECRET"] not in json.dumps(services(FILLED | WEBHOOK))
+        told, value = services(FILLED | TOKENS), (FILLED | TOKENS)[secret]
+        assert {name for name, service in told.items() if value in json.dumps(service)} == owned_by, secret
+    filled = FILLED | WEBHOOK | SECRETS
+    assert set(services(filled, "compose.webhook.yaml")) == {"bots"}
+    for value in SECRETS.values():
+        assert value not in json.dumps(services(filled))
+        assert value in json.dumps(services(filled, "compose.webhook.yaml"))
 
 
 def test_the_commands_are_ones_that_the_command_line_knows() -> None:
