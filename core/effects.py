@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
+from core.approvals import Effect
 from core.asks import Presentation
+from core.effects_file import BadEffects, tables_from
+from core.effects_rows import ANY, MONEY_WORDS, PAYMENT_PROVIDERS, Nobody, Row, Tables, key_of, words_of, worst
+from core.effects_shell import effect_of_program, effect_of_shell
+from core.effects_sql import effect_of_sql
+from core.effects_table import SHIPPED
+
+__all__ = ["SHIPPED", "BadEffects", "Call", "Tables", "effect_of", "rows_of", "tables_from"]
+
+_PLAIN = re.compile(r"[A-Za-z0-9._:/ -]*")
+_MCP = re.compile(r"mcp(?:__|[.:/])(?P<rest>.+)", re.DOTALL)
+_MCP_WORDS = frozenset(("mcp", "server"))
+_DELETED_FILE = re.compile(r"^(\*\*\* Delete File: |\+\+\+ /dev/null|deleted file mode )", re.MULTILINE)
+_OVERRIDE = re.compile(r"x-?http-?method|x-?method-?override", re.IGNORECASE)
+NAME_WORDS = 16
+
+
+_UNPRESENTED = Presentation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +42,237 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     agent: str = ""
     digest: str = ""
-    presentation: Presentation = Presentation()
+    presentation: Presentation = _UNPRESENTED
     unlisted_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One way to read a name: a row, and the operation that is left of the name ("" where it is all the row's)."""
+
+    row: Row
+    operation: str
+    words: tuple[str, ...]
+
+
+def effect_of(call: Call, tables: Tables) -> Effect:
+    """How far a call reaches; SEND or MONEY for whatever the tables do not list.
+
+    A name is read as agents spell it: letters in any case, words joined by dots, underscores, hyphens, slashes, colons
+    or capitals; the operation in the call's own field, at the end of the tool's name, or in an argument. A tool of an
+    MCP server is only what the table says of that server's tools. Where a name can be read in several ways that are
+    listed, the worst counts; where none is listed, the worst default. A name with other characters is not listed.
+    """
+    given = arguments_of(call.arguments)
+    readings = _readings(tables, call.tool, call.operation)
+    listed = [effect for effect in (_listed(each, call, given, tables) for each in readings) if effect is not None]
+    if listed:
+        return worst(listed)
+    return worst([_unlisted(call.tool, call.operation), *(_default(each, given) for each in readings)])
+
+
+def rows_of(call: Call, tables: Tables) -> list[Row]:
+    """Every row that may be meant by the call's name."""
+    return [reading.row for reading in _readings(tables, call.tool, call.operation)]
+
+
+def arguments_of(arguments: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The arguments by key, without those that are null; two spellings of one key are both there."""
+    given: dict[str, list[Any]] = {}
+    for name, value in arguments.items():
+        if value is not None:
+            given.setdefault(key_of(name), []).append(value)
+    return given
+
+
+# Names
+
+
+@lru_cache(maxsize=8192)
+def _readings(tables: Tables, tool: str, operation: str) -> tuple[_Reading, ...]:
+    if not (_PLAIN.fullmatch(tool) and _PLAIN.fullmatch(operation)):
+        return ()
+    found = tuple(_all_readings(tables, tool, operation))
+    # The directory's own word on a whole name stands before what is shipped.
+    own = tuple(
+        each for each in found if not each.operation and any(tables.rows[key] is each.row for key in tables.own)
+    )
+    return own or found
+
+
+def _all_readings(tables: Tables, tool: str, operation: str) -> Iterator[_Reading]:
+    words, last = words_of(tool), words_of(operation)
+    if last and words[-len(last) :] == last and len(words) > len(last):
+        # `gmail.search` with the operation `search` says it twice.
+        last = ()
+    yield from _split(tables, (*words, *last), whole=True)
+    if (mcp := _MCP.fullmatch(tool)) is not None:
+        for server, name in _servers(mcp["rest"]):
+            family = "".join(word for word in server if word not in _MCP_WORDS)
+            rest = (*name, *last)
+            key = "".join(rest)
+            if (row := tables.rows.get(family)) is not None and rest:
+                yield _Reading(row, key, rest)
+            if (row := tables.rows.get(family + key)) is not None and row.family == family:
+                yield _Reading(row, "", ())
+    elif words[:1] == ("mcp",):
+        # `mcp_github_create_issue`: where the server's name ends is not to be seen.
+        yield from _split(tables, (*words[1:], *last), whole=False)
+    elif words[:1] == ("functions",) or words[:2] == ("default", "api"):
+        yield from _split(tables, (*words[1 if words[0] == "functions" else 2 :], *last), whole=True)
+
+
+def _split(tables: Tables, words: tuple[str, ...], *, whole: bool) -> Iterator[_Reading]:
+    """Every row whose name the words begin with; `whole` False: none that is no family's."""
+    for end in range(1, min(len(words), NAME_WORDS) + 1):
+        row = tables.rows.get("".join(words[:end]))
+        if row is None:
+            continue
+        rest = words[end:]
+        if rest or whole or row.family:
+            yield _Reading(row, "".join(rest), rest)
+
+
+def _servers(rest: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """`github__create_issue` as server and tool, at every place where that can be split."""
+    for found in re.finditer(r"__|[.:/]", rest):
+        server = words_of(rest[: found.start()])
+        if server[:2] == ("claude", "ai"):
+            server = server[2:]
+        yield server, words_of(rest[found.end() :])
+
+
+# One reading
+
+
+def _listed(reading: _Reading, call: Call, given: Mapping[str, Sequence[Any]], tables: Tables) -> Effect | None:
+    """The effect that the row states for this call; None where it does not list the operation."""
+    row = reading.row
+    operations = _operations(reading, given)
+    if row.operations:
+        if not operations or not all(name in row.operations or ANY in row.operations for name, _ in operations):
+            return None
+        effects = [row.operations.get(name, row.operations.get(ANY, Effect.SEND)) for name, _ in operations]
+    elif reading.operation and (row.reads not in tables.programs or reading.operation != key_of(call.operation)):
+        return None
+    else:
+        effects = [row.effect]
+    for name, values in row.fields.items():
+        effects += [_of_value(row, values, value) for value in _values(row, name, given)]
+    effects.append(_of_text(row, call, given, tables))
+    effect = worst(effects)
+    names = frozenset(name for name, _ in operations)
+    if effect is Effect.SEND and any(_holds(each, names, given) for each in row.reaches_nobody):
+        return Effect.WRITE
+    return effect
+
+
+def _default(reading: _Reading, given: Mapping[str, Sequence[Any]]) -> Effect:
+    """What a row that does not list the operation says all the same."""
+    operations = _operations(reading, given)
+    return worst([Effect.SEND, reading.row.effect, *(_by_words(words) for _, words in operations)])
+
+
+def _operations(reading: _Reading, given: Mapping[str, Sequence[Any]]) -> list[tuple[str, tuple[str, ...]]]:
+    """The operations that a call names, each with its words, or the one that its tool takes where it names none."""
+    row = reading.row
+    found = [(reading.operation, reading.words)] if reading.operation else []
+    for name in row.operation_fields:
+        for value in _members(given.get(name, ())):
+            found.append((_value_key(value) or "?", words_of(value) if isinstance(value, str) else ()))
+    # With an address and no operation a browser may be meant to go there.
+    if not found and "operation" in row.defaults and given.keys().isdisjoint(row.url_fields):
+        found.append((row.defaults["operation"], ()))
+    return found
+
+
+def _values(row: Row, name: str, given: Mapping[str, Sequence[Any]]) -> Sequence[Any]:
+    if name in given:
+        return list(_members(given[name]))
+    return [row.defaults[name]] if name in row.defaults else [None]
+
+
+def _of_value(row: Row, values: Mapping[str, Effect], value: Any) -> Effect:
+    key = _value_key(value)
+    if key is not None and (listed := values.get(key, values.get(ANY))) is not None:
+        return listed
+    return worst([Effect.SEND, row.effect, _by_words(words_of(value)) if isinstance(value, str) else Effect.SEND])
+
+
+def _members(values: Iterable[Any]) -> Iterator[Any]:
+    """The values that are no lists, in order, lists within lists spelt out."""
+    waiting = list(values)[::-1]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list | tuple):
+            waiting.extend(reversed(value))
+        else:
+            yield value
+
+
+def _value_key(value: Any) -> str | None:
+    """How a table writes a value; None for what it cannot list."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    return key_of(value) if isinstance(value, str) and value and _PLAIN.fullmatch(value) else None
+
+
+def _of_text(row: Row, call: Call, given: Mapping[str, Sequence[Any]], tables: Tables) -> Effect:
+    """What the text of a command says; a floor of READ where the row has none."""
+    if not row.reads:
+        return Effect.READ
+    if row.reads in ("shell", "patch", "http"):
+        text = "\n".join(str(value) for values in given.values() for value in _members(values))
+        if row.reads == "shell":
+            return effect_of_shell(text, tables.programs)
+        says = (
+            _DELETED_FILE.search(text) if row.reads == "patch" else _OVERRIDE.search(text) and "delete" in text.lower()
+        )
+        return Effect.MONEY if says else Effect.READ
+    texts = [value for name in row.texts for value in given.get(name, ())]
+    if row.reads == "sql":
+        effects = [effect_of_sql(str(value)) for value in _members(texts)]
+    else:
+        line = " ".join([*call.operation.split(), *map(_command_line, texts)])
+        effects = [effect_of_program(row.reads, line, tables.programs)]
+    # An argument that nobody thought of may hold more to run, or another place to run it.
+    alone = bool(effects) and given.keys() <= {*row.texts, *row.beside}
+    return worst([Effect.READ if alone else Effect.SEND, *effects])
+
+
+def _command_line(value: Any) -> str:
+    """A command line as text; of a list, a word that would not be one word any more is quoted, so not plain."""
+    if not isinstance(value, list):
+        return str(value)
+    return " ".join(word if isinstance(word, str) and word and " " not in word else repr(word) for word in value)
+
+
+def _holds(nobody: Nobody, operations: frozenset[str], given: Mapping[str, Sequence[Any]]) -> bool:
+    if nobody.operations and not (operations and operations <= nobody.operations):
+        return False
+    for name, values in given.items():
+        if name in nobody.empty:
+            if any(value not in ("", [], {}) for value in values):
+                return False
+        elif name not in nobody.equal and name not in nobody.only:
+            return False
+    return all(
+        all(_value_key(value) in wanted for value in _members(given[name])) if name in given else "" in wanted
+        for name, wanted in nobody.equal.items()
+    )
+
+
+# What is not listed
+
+
+def _unlisted(tool: str, operation: str) -> Effect:
+    if any(provider in key_of(tool) + "." + key_of(operation) for provider in PAYMENT_PROVIDERS):
+        return Effect.MONEY
+    return _by_words((*words_of(tool), *words_of(operation)))
+
+
+def _by_words(words: Iterable[str]) -> Effect:
+    """MONEY for what says by its name that it spends or deletes."""
+    return Effect.SEND if MONEY_WORDS.isdisjoint(words) else Effect.MONEY
