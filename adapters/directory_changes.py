@@ -20,7 +20,31 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
         *_named(before, after, "groups", "groups of", lambda groups: {"": ", ".join(groups)}),
         *_named(before, after, "agents", "agent", _agent_lines),
         *_ordered(before.get("routes") or [], after.get("routes") or []),
+        *_named(_flat(before), _flat(after), "effects", "effects", lambda said: {"": _text(said)}),
     ]
+
+
+def _flat(directory: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the effects section says, each under its section and tool."""
+    flat: dict[str, Any] = {}
+    for section, tools in (directory.get("effects") or {}).items():
+        said = tools if isinstance(tools, Mapping) else dict.fromkeys(tools or (), "")
+        flat |= {f"{section}.{tool}": value for tool, value in said.items()}
+    return {"effects": flat}
+
+
+def _text(said: Any) -> str:
+    match said:
+        case Mapping():
+            return ", ".join(
+                f"{name} {{{_text(value)}}}" if isinstance(value, Mapping | list) else f"{name} {_text(value)}"
+                for name, value in said.items()
+            )
+        case list():
+            return ", ".join(map(_text, said))
+        case bool():
+            return str(said).lower()
+    return "" if said is None else str(said)
 
 
 def _named(

@@ -15,6 +15,7 @@ from adapters.strict_yaml import (
     Entry,
     Reading,
     is_nothing,
+    line_at,
     line_of,
     refuse,
     root_of,
@@ -23,6 +24,7 @@ from adapters.strict_yaml import (
 )
 from core.approvals import Effect, Mode, Permission
 from core.asks import LIFETIME_MAX_S, LIFETIME_MIN_S, PLACET_QUEUES
+from core.effects_file import BadEffects, tables_from
 from core.people import place_of
 from core.wording import LANGUAGES
 
@@ -57,8 +59,8 @@ def read_directory(text: str) -> dict[str, Any]:
     `{"people": {id: {"name", "identities": {platform: id text}, "language"}}, "chats": {place: {"language"}}, "roles":
     {id: [permission]}, "members": {role: [person]}, "groups": {role: [group]}, "agents": {id: {"owner", "mode", "runs":
     [{"tool", "activity", "task_queue"}]}}, "routes": [{"match", "ask", "at", "needed", "four_eyes", "timeout_s",
-    "remind_s", "escalate": {"after_s", "ask", "at"}}]}`; durations are seconds or None. An agent without a mode of its
-    own has none here.
+    "remind_s", "escalate": {"after_s", "ask", "at"}}], "effects": as it is written}`; durations are seconds or None. An
+    agent without a mode of its own has none here.
     """
     return _File().read(root_of(text))
 
@@ -76,7 +78,7 @@ class _File(Reading):
 
     def read(self, root: Node) -> dict[str, Any]:
         # In this order whatever the file's own, so that every name is known before it is referred to.
-        sections = self.fields(root, "the file", ("people", "chats", "roles", "members", "agents", "routes"))
+        sections = self.fields(root, "the file", ("people", "chats", "roles", "members", "agents", "routes", "effects"))
         self._each(sections, "people", "person", self._person, self.people)
         self._each(sections, "roles", "role", self._role, self.roles)
         self._each(sections, "members", "role", self._members, self.members)
@@ -90,6 +92,7 @@ class _File(Reading):
             "groups": self.groups,
             "agents": self.agents,
             "routes": [self._route(node) for node in self.items(routes.value, "routes")] if routes else [],
+            "effects": self._effects(sections["effects"].value) if "effects" in sections else {},
         }
 
     def _each(
@@ -265,6 +268,17 @@ class _File(Reading):
             if name in known and match[name] not in known[name]:
                 unknown(line_of(entry.value), match[name], name, known[name])
         return match
+
+    def _effects(self, node: Node) -> dict[str, Any]:
+        if not is_nothing(node) and not isinstance(node, MappingNode):
+            refuse(line_of(node), "effects must be a mapping (name: value)")
+        effects: dict[str, Any] = self.plain(node, "effects") or {}
+        try:
+            tables_from(effects)
+        except BadEffects as bad:
+            section, *path = bad.path
+            refuse(line_at(node, path), f"{'.'.join([section, *path])}: {bad.problem}")
+        return effects
 
     def _needed(self, node: Node) -> int:
         text = self.scalar(node, "needed", "int")

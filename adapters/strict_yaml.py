@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
@@ -16,6 +16,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 SIZE_LIMIT = 256 * 1024
 # Aliases make a small file large: this bounds what is read, however often a part of it is repeated.
 READ_LIMIT = 100_000
+DEPTH_LIMIT = 20
 TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 YAML_TAG = "tag:yaml.org,2002:"
 
@@ -115,6 +116,23 @@ class Reading:
             names[name] = None
         return list(names)
 
+    def plain(self, node: Node, what: str, depth: int = 0) -> Any:
+        """What stands there as it is, in mappings, lists, text and flags; a number is text."""
+        if depth > DEPTH_LIMIT:
+            refuse(line_of(node), f"{what} is nested too deep")
+        if is_nothing(node):
+            return None
+        if isinstance(node, MappingNode):
+            return {entry.key: self.plain(entry.value, entry.key, depth + 1) for entry in self.entries(node, what)}
+        if isinstance(node, SequenceNode):
+            return [self.plain(item, what, depth + 1) for item in self.items(node, what)]
+        if str(node.tag) == YAML_TAG + "bool":
+            return self.flag(node, what)
+        text = self.scalar(node, what, "str", "int")
+        if not TEXT.fullmatch(text):
+            refuse(line_of(node), f"{what} must be one line of 1 to 200 characters")
+        return text
+
     def text(self, node: Node, what: str) -> str:
         text = self.scalar(node, what, "str")
         if not TEXT.fullmatch(text):
@@ -132,6 +150,24 @@ class Reading:
             quote = f" (write it in quotes: {shown(node.value)})" if isinstance(node, ScalarNode) and node.value else ""
             refuse(line_of(node), f"{what} must be text{quote}")
         refuse(line_of(node), f"{what} must be {'true or false' if 'bool' in kinds else 'a whole number'}")
+
+
+def line_at(node: Node, path: Sequence[str]) -> int:
+    """The line of what `path` leads to, through keys and places in lists, or of the last of it that is there."""
+    line = line_of(node)
+    for step in path:
+        found: Node | None = None
+        if isinstance(node, MappingNode):
+            for key, value in node.value:
+                if str(key.value) == step:
+                    line, found = line_of(key), value
+        elif isinstance(node, SequenceNode) and step.isdecimal() and int(step) < len(node.value):
+            found = node.value[int(step)]
+            line = line_of(found)
+        if found is None:
+            return line
+        node = found
+    return line
 
 
 def is_nothing(node: Node) -> bool:

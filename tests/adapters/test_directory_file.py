@@ -14,6 +14,7 @@ from adapters.directory_changes import changes
 from adapters.directory_file import DirectoryError, read_directory
 from adapters.migrate import migrate
 from core.approvals import Destination, Escalation, Mode
+from core.effects_file import tables_from
 from core.people import place_of, route_from
 
 FILE = """\
@@ -89,6 +90,7 @@ def test_the_file_is_read_whole() -> None:
                 "escalate": None,
             }
         ],
+        "effects": {},
     }
 
 
@@ -404,7 +406,7 @@ def test_no_input_raises_anything_but_its_refusal(text: str) -> None:
         assert refused.line >= 1
         assert "\n" not in refused.problem
     else:
-        assert set(read) == {"people", "chats", "roles", "members", "groups", "agents", "routes"}
+        assert set(read) == {"people", "chats", "roles", "members", "groups", "agents", "routes", "effects"}
 
 
 @settings(max_examples=150, deadline=None)
@@ -438,11 +440,26 @@ async def test_the_database_gives_back_what_was_read(tmp_path: Path) -> None:
 
 
 EVERYTHING = (
-    changed("watcher: [approvals:view]", GROUPS)
-    .replace("timeout: 24h", "needed: 2\n    four_eyes: true\n    escalate: {after: 2h, ask: [role:admin], at: [dm]}")
-    .replace("mode: outside", "mode: everything")
-    .replace("name: Ola Berg", "name: Ola Berg, language: de")
-) + "chats:\n  slack:T01/C01: {language: en}\n"
+    (
+        changed("watcher: [approvals:view]", GROUPS)
+        .replace(
+            "timeout: 24h", "needed: 2\n    four_eyes: true\n    escalate: {after: 2h, ask: [role:admin], at: [dm]}"
+        )
+        .replace("mode: outside", "mode: everything")
+        .replace("name: Ola Berg", "name: Ola Berg, language: de")
+    )
+    + """\
+chats:
+  slack:T01/C01: {language: en}
+effects:
+  tools: {acme.lookup: read}
+  operations:
+    crm: {find: read, mail: send}
+  fields: {crm: {shared: {"true": send, "false": write}}}
+  commands: [acme.run]
+  reaches_nobody: {crm: [{operations: [mail], empty: [to]}]}
+"""
+)
 
 
 @pytest.mark.parametrize("on", ["sqlite", "postgresql"])
@@ -487,6 +504,55 @@ async def test_a_mode_of_the_file_stands_over_one_that_was_set_by_command(tmp_pa
         assert await apply(without) == ([], Mode.MONEY_ONLY)
     finally:
         await database.close()
+
+
+def test_effects_are_kept_as_they_are_written() -> None:
+    read = read_directory(EVERYTHING)
+    assert read["effects"] == {
+        "tools": {"acme.lookup": "read"},
+        "operations": {"crm": {"find": "read", "mail": "send"}},
+        "fields": {"crm": {"shared": {"true": "send", "false": "write"}}},
+        "commands": ["acme.run"],
+        "reaches_nobody": {"crm": [{"operations": ["mail"], "empty": ["to"]}]},
+    }
+    assert tables_from(read["effects"]) != tables_from({})
+    assert read_directory(f"{FILE}effects:\n")["effects"] == {}
+
+
+@pytest.mark.parametrize(
+    ("effects", "line", "told"),
+    [
+        ("effects: []", 23, "effects must be a mapping"),
+        ("effects:\n  toolz: {}", 24, "effects.toolz: unknown section; did you mean tools?"),
+        ("effects:\n  tools:\n    a.b: read\n    a.c: reed", 26, "effects.tools.a.c: must be one of read, write, "),
+        ("effects:\n  commands: [\n    a.b,\n    ''\n  ]", 26, "must be one line of 1 to 200 characters"),
+        ("effects:\n  operations:\n    crm:\n      find: {}", 26, "effects.operations.crm.find: must be one of"),
+        ("effects:\n  operations:\n    crm: {find: read}\n    crm: {find: send}", 26, "'crm' is there twice"),
+        ("effects:\n  reaches_nobody:\n    crm:\n      - {empty: [to]}\n      - {ops: [mail]}", 26,
+         "effects.reaches_nobody.crm.1.ops: unknown part; there are operations, empty"),
+        ("effects:\n  fields: {crm: {shared: {true: send}}}", 24, "a key of shared must be text"),
+        ("effects: &e {tools: *e}", 23, "is nested too deep"),
+    ],
+)  # fmt: skip
+def test_effects_are_refused_with_the_line(effects: str, line: int, told: str) -> None:
+    found, problem = refusal_of(f"{FILE}{effects}\n")
+    assert told in problem
+    assert found == line
+
+
+def test_changed_effects_are_told_a_line_each() -> None:
+    after = read_directory(
+        EVERYTHING.replace("mail: send}", "mail: write}").replace("[acme.run]", "[acme.do]").replace("lookup", "find")
+    )
+    assert changes(read_directory(EVERYTHING), after) == [
+        "- effects tools.acme.lookup",
+        "- effects commands.acme.run",
+        "+ effects tools.acme.find (read)",
+        "~ effects operations.crm: find read, mail send -> find read, mail write",
+        "+ effects commands.acme.do",
+    ]
+    nobody = "+ effects reaches_nobody.crm (operations {mail}, empty {to})"
+    assert nobody in changes(read_directory(FILE), read_directory(EVERYTHING))
 
 
 def test_a_first_directory_is_all_new() -> None:
