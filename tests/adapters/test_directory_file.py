@@ -528,7 +528,7 @@ def test_effects_are_kept_as_they_are_written() -> None:
         ("effects:\n  commands: [\n    a.b,\n    ''\n  ]", 26, "must be one line of 1 to 200 characters"),
         ("effects:\n  operations:\n    crm:\n      find: {}", 26, "effects.operations.crm.find: must be one of"),
         ("effects:\n  operations:\n    crm: {find: read}\n    crm: {find: send}", 26, "'crm' is there twice"),
-        ("effects:\n  reaches_nobody:\n    crm:\n      - {empty: [to]}\n      - {ops: [mail]}", 26,
+        ("effects:\n  reaches_nobody:\n    crm:\n      - {empty: [to]}\n      - {ops: [mail]}", 27,
          "effects.reaches_nobody.crm.1.ops: unknown part; there are operations, empty"),
         ("effects:\n  fields: {crm: {shared: {true: send}}}", 24, "a key of shared must be text"),
         ("effects: &e {tools: *e}", 23, "is nested too deep"),
