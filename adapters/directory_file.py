@@ -215,7 +215,8 @@ class _File(Reading):
         for name in ("ask", "at"):
             if name not in fields:
                 refuse(line_of(node), f"a route needs {name}")
-        ask, at = self._ask(fields["ask"].value), self._places(fields["at"].value)
+        ask = self._ask(fields["ask"].value)
+        at = self._places(fields["at"], ask)
         needed = self._needed(fields["needed"].value) if "needed" in fields else 1
         able = self._who_may_answer(ask)
         if not able:
@@ -254,7 +255,7 @@ class _File(Reading):
         if not self._who_may_answer(ask):
             refuse(fields["ask"].line,
                    f"nobody of {', '.join(ask)} holds approvals:answer, so the escalation could not help")  # fmt: skip
-        return {"after_s": self._duration(fields["after"]), "ask": ask, "at": self._places(fields["at"].value)}
+        return {"after_s": self._duration(fields["after"]), "ask": ask, "at": self._places(fields["at"], ask)}
 
     def _ask(self, node: Node) -> list[str]:
         return self.names(node, "ask", "person or role", {*self.people, *map("role:{}".format, self.roles)})
@@ -298,14 +299,18 @@ class _File(Reading):
     def _could_be(self, role: str) -> Iterable[str]:
         return self.people if role in self.groups else self.members.get(role, ())
 
-    def _places(self, node: Node) -> list[str]:
+    def _places(self, entry: Entry, ask: Collection[str]) -> list[str]:
         places: list[str] = []
-        for item in self.items(node, "at", least=1):
+        for item in self.items(entry.value, "at", least=1):
             place, line = self.text(item, "a place"), line_of(item)
             _check_place(place, line)
             if place in places:
                 refuse(line, f"the place {place} is there twice")
             places.append(place)
+        roles = [name.removeprefix("role:") for name in ask if name.startswith("role:")]
+        if places == ["dm"] and len(roles) == len(ask) and all(not self.members.get(role) for role in roles):
+            refuse(entry.line, f"dm reaches nobody: who is in the groups of {', '.join(roles)} is known only once they "
+                   "press; name a channel")  # fmt: skip
         return places
 
     def _duration(self, entry: Entry | None) -> int | None:

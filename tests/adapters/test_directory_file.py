@@ -348,10 +348,27 @@ people: {{kim: , ola: , zoe: }}
 roles: {{approver: [approvals:answer], oncall: {role}}}
 members: {{approver: [kim, ola]}}
 routes:
-  - {{ask: [{ask}], at: [dm], needed: {needed}}}
+  - {{ask: [{ask}], at: [slack:T01/C01], needed: {needed}}}
 """
     assert read_directory(text)["routes"][0]["needed"] == needed
     assert refusal_of(text.replace(f"needed: {needed}", f"needed: {needed + 1}"))[0] == 6
+
+
+def test_private_chats_reach_nobody_who_is_known_by_a_group_alone() -> None:
+    text = """
+people: {kim: }
+roles: {oncall: {permissions: [approvals:answer], groups: [slack:T01/S01]}}
+routes:
+  - ask: [role:oncall]
+    at: [dm]
+"""
+    told = "dm reaches nobody: who is in the groups of oncall is known only once they press; name a channel"
+    assert refusal_of(text) == (6, told)
+    assert read_directory(text.replace("[dm]", "[dm, slack:T01/C01]"))
+    assert read_directory(text.replace("ask: [role:oncall]", "ask: [role:oncall, kim]"))
+    assert read_directory(text.replace("routes:", "members: {oncall: [kim]}\nroutes:"))
+    later = "[slack:T01/C01]\n    escalate:\n      after: 8h\n      ask: [role:oncall]\n      at: [dm]"
+    assert refusal_of(text.replace("[dm]", later)) == (10, told)
 
 
 def test_a_person_of_two_roles_is_entitled_by_either() -> None:
