@@ -19,30 +19,31 @@ from adapters.directory_file import read_directory
 from adapters.logs import configure_logs
 from adapters.sample_agent import LABELS, QUEUE, SampleAgent, SampleTools, request_of
 from adapters.sandbox.agent import Kind
+from adapters.sandbox.discord import token_of
 from adapters.sandbox.server import Sandbox
 from adapters.settings import PREFIX, read_settings
 from core.ports import BadSetting, Ledger
 
 log = logging.getLogger("placet.demo")
 
-TOKEN = "700100200:" + "DEMO" * 8 + "DEM"
-GROUP = -1001000000001
+TELEGRAM_TOKEN = "700100200:" + "DEMO" * 8 + "DEM"
+SLACK_TOKEN, SLACK_APP_TOKEN = "xoxb-sandbox-demo-token", "xapp-sandbox-demo-token"
+DISCORD_BOT = 8001002001
+GROUP, TEAM, CHANNEL, GUILD, DISCORD_CHANNEL = -1001000000001, "T01", "C01", 5001, 6001
 # One person tries things out here, quicker than Telegram would let a bot answer many.
 RATE_SCALE = 20
 API_PORT = 8420
 DIRECTORY = f"""\
 people:
-  dana: {{name: Dana Reyes, identities: {{telegram: 1001}}}}
-  ola: {{name: Ola Berg, identities: {{telegram: 1002}}}}
-  kim: {{name: Kim Sato, identities: {{telegram: 1003}}}}
+  dana: {{name: Dana Reyes, identities: {{telegram: 1001, slack: T01/U01, discord: 4201}}}}
+  ola: {{name: Ola Berg, identities: {{slack: T01/U02}}}}
+  kim: {{name: Kim Sato, identities: {{discord: 4203}}}}
 roles:
   admin: [admin, approvals:view, approvals:answer, approvals:delegate]
   approver: [approvals:view, approvals:answer]
-  viewer: [approvals:view]
 members:
-  admin: [dana]
-  approver: [ola]
-  viewer: [kim]
+  admin: [kim]
+  approver: [dana, ola]
 agents:
   sage:
     owner: dana
@@ -51,12 +52,9 @@ agents:
       - {{tool: shell, activity: run_command, task_queue: {QUEUE}}}
       - {{tool: payments.refund, activity: refund, task_queue: {QUEUE}}}
 routes:
-  - match: {{agent: sage, effect: money}}
-    ask: [dana]
-    at: [dm]
   - match: {{agent: sage}}
     ask: [role:admin, role:approver]
-    at: ["telegram:{GROUP}"]
+    at: ["telegram:{GROUP}", "slack:{TEAM}/{CHANNEL}", "discord:{DISCORD_CHANNEL}"]
 """
 SPOKEN: dict[str, Kind] = {"approved": "allowed", "declined": "declined", "expired": "expired",
                            "cancelled": "cancelled"}  # fmt: skip
@@ -89,8 +87,7 @@ async def _run(data_dir: Path, port: int, browser: bool) -> None:
         except OSError as error:
             raise BadSetting("--port", f"{port} cannot be used: {error.strerror}; give another one") from None
         first = _set_up_chats(sandbox)
-        os.environ["PLACET_TELEGRAM_TOKEN"] = TOKEN
-        os.environ["PLACET_TELEGRAM_BASE_URL"] = sandbox.url
+        os.environ |= _platforms(sandbox)
         # Nothing of a placet.toml that happens to lie here may reach a real database from the demo.
         settings = read_settings(
             data_dir=data_dir, http_bind=f"127.0.0.1:{_free_port(API_PORT)}", database_url=None, redis_url=None,
@@ -115,19 +112,38 @@ def _apply_once(ledger: Ledger) -> None:
         ledger.replace_directory(read_directory(DIRECTORY))
 
 
+def _platforms(sandbox: Sandbox) -> dict[str, str]:
+    """Where each platform is, as its settings."""
+    return {
+        "PLACET_TELEGRAM_TOKEN": TELEGRAM_TOKEN,
+        "PLACET_TELEGRAM_BASE_URL": sandbox.url,
+        "PLACET_SLACK_BOT_TOKEN": SLACK_TOKEN,
+        "PLACET_SLACK_APP_TOKEN": SLACK_APP_TOKEN,
+        "PLACET_SLACK_BASE_URL": sandbox.slack_base_url,
+        "PLACET_DISCORD_TOKEN": token_of(DISCORD_BOT),
+        "PLACET_DISCORD_BASE_URL": sandbox.discord_base_url,
+        "PLACET_DISCORD_GATEWAY_URL": sandbox.discord_gateway_url,
+    }
+
+
 def _set_up_chats(sandbox: Sandbox) -> bool:
-    """Make the people and chats; True when there were none yet."""
-    bot = sandbox.add_bot(TOKEN, "placet_demo_bot", name="Placet")
-    people = [
-        sandbox.add_person(1001, "Dana Reyes", "dana"),
-        sandbox.add_person(1002, "Ola Berg", "ola"),
-        sandbox.add_person(1003, "Kim Sato", "kim"),
-    ]
-    if str(GROUP) in sandbox.telegram.chats:
-        return False
-    sandbox.add_group(GROUP, "Approvals", [*people, bot])
-    sandbox.telegram.start(1001)
-    return True
+    """Make the people and chats; True when there were none yet. Sam is in all chats and linked to nobody."""
+    first = str(GROUP) not in sandbox.telegram.chats
+    bot = sandbox.add_bot(TELEGRAM_TOKEN, "placet_demo_bot", name="Placet")
+    dana, sam = sandbox.add_person(1001, "Dana Reyes", "dana"), sandbox.add_person(1009, "Sam Stranger", "sam")
+    sandbox.add_group(GROUP, "Approvals", [dana, sam, bot])
+    if first:
+        sandbox.telegram.start(dana)
+    slack, discord = sandbox.slack, sandbox.discord
+    slack.add_team(TEAM, "Acme", token=SLACK_TOKEN, app_token=SLACK_APP_TOKEN)
+    on_slack = [slack.add_person(f"U0{number}", name) for number, name in
+                ((1, "Dana Reyes"), (2, "Ola Berg"), (9, "Sam Stranger"))]  # fmt: skip
+    slack.add_channel(CHANNEL, "approvals", on_slack)
+    discord.add_bot(DISCORD_BOT, "placet", name="Placet")
+    on_discord = [discord.add_person(number, name) for number, name in
+                  ((4201, "Dana Reyes"), (4203, "Kim Sato"), (4209, "Sam Stranger"))]  # fmt: skip
+    discord.add_channel(DISCORD_CHANNEL, discord.add_guild(GUILD, "Acme", on_discord), "approvals")
+    return first
 
 
 def _free_port(wanted: int) -> int:

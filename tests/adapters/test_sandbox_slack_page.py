@@ -61,7 +61,7 @@ async def test_money_is_confirmed_and_only_the_presser_is_told(page: Page, setti
     await page.get_by_test_id("form-submit").click()
     await expect(page.get_by_test_id("messages-slack")).to_contain_text("Only you see this")
     assert [press.verb for press in door.presses] == ["a"]
-    await page.get_by_test_id("acting-as").select_option("Ola Berg")
+    await page.get_by_test_id("acting-as-slack").select_option(label="Ola Berg")
     await page.get_by_test_id(f"chat-{CHANNEL}").click()
     await expect(page.get_by_test_id("messages-slack")).to_contain_text(PLAIN.title)
     await expect(page.get_by_test_id("messages-slack")).not_to_contain_text("Only you see this")

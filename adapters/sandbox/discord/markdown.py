@@ -94,29 +94,40 @@ def read(text: str) -> tuple[str, list[Json]]:
     return reading.text, reading.entities
 
 
-def shown(message: Any) -> tuple[str, list[Json]]:
-    """A whole message, embeds under its content; a footer is never markup."""
-    text, entities = "", []
+def parts(message: Any) -> list[Json]:
+    """What a message is made of: its content and its embeds, each with its text and entities; a footer is no markup.
 
-    def add(more: str, found: list[Json], kind: str = "") -> None:
-        nonlocal text
-        if not more:
-            return
-        text += "\n" if text else ""
-        start = units(text)
-        if kind:
-            entities.append({"type": kind, "offset": start, "length": units(more)})
-        entities.extend({**entity, "offset": entity["offset"] + start} for entity in found)
-        text += more
-
-    add(*read(message.content))
+    The kind is `text`, or `embed`, with its `color` (a number) and the text of its `footer`.
+    """
+    found: list[Json] = []
+    if message.content:
+        text, entities = read(message.content)
+        found.append({"kind": "text", "text": text, "entities": entities})
     for embed in message.embeds:
-        add(*read(embed.get("title", "")), "bold")
-        add(*read(embed.get("description", "")))
+        reading = _Reading()
+        named = [(embed.get("title"), "bold"), (embed.get("description"), "")]
         for field in embed.get("fields", []):
-            add(*read(field["name"]), "bold")
-            add(*read(field["value"]))
-        add(embed.get("footer", {}).get("text", ""), [])
+            named += [(field["name"], "bold"), (field["value"], "")]
+        for said, kind in named:
+            if said:
+                reading.text += "\n" if reading.text else ""
+                reading.inside(kind, said, raw=False) if kind else reading.read(said)
+        found.append({
+            "kind": "embed", "text": reading.text, "entities": reading.entities, "color": embed.get("color"),
+            "footer": embed.get("footer", {}).get("text", ""),
+        })  # fmt: skip
+    return found
+
+
+def shown(message: Any) -> tuple[str, list[Json]]:
+    """A whole message as one text with its entities, embeds under its content."""
+    text, entities = "", []
+    for part in parts(message):
+        for said, found in ((part["text"], part["entities"]), (part.get("footer", ""), [])):
+            if said:
+                text += "\n" if text else ""
+                entities += [{**entity, "offset": entity["offset"] + units(text)} for entity in found]
+                text += said
     return text, entities
 
 

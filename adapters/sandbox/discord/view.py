@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,28 @@ Json = dict[str, Any]
 _SHOWN = 200
 _ANSWER_S = 15
 _STYLES = {1: "primary", 3: "success", 4: "danger"}
+
+
+def _button(button: Json) -> Json:
+    return {"text": button.get("label", ""), "style": _STYLES.get(button["style"], ""), "url": button.get("url"),
+            "disabled": button.get("disabled", False)}  # fmt: skip
+
+
+def _options(words: list[str], names: list[str]) -> dict[str, str]:
+    """Words as a command's options: `name:value`, or in their order; what is left over goes to the last."""
+    given: dict[str, str] = {}
+    for word in words:
+        name, colon, value = word.partition(":")
+        left = [each for each in names if each not in given]
+        if colon and name in left:
+            given[name] = value
+        elif left:
+            given[left[0]] = word
+        elif names:
+            given[names[-1]] += f" {word}"
+        else:
+            raise ValueError(f"{word}: this command takes nothing more")
+    return given
 
 
 class DiscordView:
@@ -62,7 +83,7 @@ class DiscordView:
             "key": key, "kind": "group", "started": True, "closed": channel.deleted or channel.locked, "topics": [],
             "title": f"#{channel.name}" if root is channel else f"#{root.name} › {channel.name}",
             "people": [str(each) for each in ids if each in self._world.people], "bot": "",
-            "members": [self._name(each) for each in ids], "messages": messages,
+            "members": [self._name(each) for each in ids], "messages": messages, "command": self._example(channel),
         }  # fmt: skip
 
     def file(self, file_id: str) -> tuple[str, bytes] | None:
@@ -85,16 +106,10 @@ class DiscordView:
         return await self._answered(self._world.submit(int(body["person"]), opened, texts))
 
     async def say(self, body: Json) -> Json:
-        """Write a message, or send a slash command: `/placet link code:CODE` or `/placet link CODE`."""
+        """Write a message, or send a slash command, its options named or in order: `/placet link code:CODE`."""
         person, text = int(body["person"]), str(body["text"])
-        if command := re.fullmatch(r"/(\w+ \w+)(?: +(?:\w+:)?(\S+))?", text.strip()):
-            chat = int(body["chat"])
-            name, value = command.groups()
-            channel = self._world.channel(chat)
-            bots = [bot for bot in self._world.bots_of(channel) if bot.commands]
-            options = {self._option(name, bots[0].commands): value} if value and bots else {}
-            asked = self._world.command(person, name, options, channel=chat, bot=bots[0] if bots else None)
-            return await self._answered(asked)
+        if text.strip().startswith("/"):
+            return await self._command(person, int(body["chat"]), text.strip()[1:])
         reply_to = body.get("reply_to")
         message = self._world.say(person, int(body["chat"]), text, reply_to=None if reply_to is None else int(reply_to))
         return {"message": str(message.id)}
@@ -106,12 +121,22 @@ class DiscordView:
         self._world.announce(channel)
         return {"chat": str(channel.id)}
 
-    @staticmethod
-    def _option(name: str, commands: list[Json]) -> str:
-        first, _, sub = name.partition(" ")
-        offered = [option for command in commands if command["name"] == first for option in command["options"]]
-        options: list[Json] = next((option.get("options", []) for option in offered if option["name"] == sub), [])
-        return str(options[0]["name"]) if options else "value"
+    async def _command(self, person: int, chat: int, text: str) -> Json:
+        first, *words = text.split() or [""]
+        bots = [bot for bot in self._world.bots_of(self._world.channel(chat)) if bot.commands]
+        known = [(bot, each) for bot in bots for each in bot.commands if each["name"] == first]
+        if not known:
+            raise ValueError(f"There is no command /{first}.")
+        bot, command = known[0]
+        offered, name = command.get("options", []), first
+        if subs := {option["name"]: option for option in offered if option["type"] == 1}:
+            if not words or words[0] not in subs:
+                raise ValueError(f"/{first} goes on with one of: {', '.join(subs)}")
+            name, offered = f"{first} {words[0]}", subs[words.pop(0)].get("options", [])
+        options = _options(words, [option["name"] for option in offered])
+        return {"message": None} | await self._answered(
+            self._world.command(person, name, options, channel=chat, bot=bot)
+        )
 
     async def _answered(self, interaction: Interaction) -> Json:
         try:
@@ -132,7 +157,9 @@ class DiscordView:
                 "label": field.get("label") or holder.get("label", ""),
                 "long": field["style"] == 2,
                 "placeholder": field.get("placeholder", ""),
+                "hint": holder.get("description", ""),
                 "value": field.get("value", ""),
+                "least": field.get("min_length", 0),
                 "most": field.get("max_length", 4000),
                 "required": field.get("required", True),
             }
@@ -151,6 +178,14 @@ class DiscordView:
             raise ValueError(f"chat: there is no chat {key}")
         return self._world.people[int(person)].id, self._world.bots[int(bot)].id
 
+    def _example(self, channel: Channel) -> str:
+        """A command that a person may use in a channel, and that needs nothing more."""
+        for command in (each for bot in self._world.bots_of(channel) for each in bot.commands):
+            for sub in command.get("options", []):
+                if sub["type"] == 1 and not sub.get("options"):
+                    return f"/{command['name']} {sub['name']}"
+        return ""
+
     def _private(self, person: int, bot: int) -> Json:
         of = self._world.bots[bot]
         return {"kind": "private", "people": [str(person)], "bot": of.username, "title": of.name, "topics": [],
@@ -161,22 +196,19 @@ class DiscordView:
         return found.name if found else "Deleted User"
 
     def _message(self, channel: Channel, message: Message) -> Json:
-        text, entities = markdown.shown(message)
+        parts = markdown.parts(message)
         shown: Json = {
             "id": str(message.id), "at": message.at, "edited": message.edited_at is not None, "thread": None,
             "author": {"id": str(message.author), "name": self._name(message.author),
                        "bot": message.author in self._world.bots},
-            "text": "Thinking…" if message.flags & LOADING else text, "entities": entities,
-            "buttons": [
-                [{"text": button["label"], "style": _STYLES.get(button["style"], "")} for button in row["components"]]
-                for row in message.components
-            ],
+            "text": "\n".join(part["text"] for part in parts),
+            "parts": [{"kind": "small", "text": "Thinking…", "entities": []}] if message.flags & LOADING else parts,
+            "buttons": [[_button(button) for button in row["components"]] for row in message.components],
+            "documents": [{"file_id": str(file.id), "name": file.name, "size": file.size}
+                          for file in message.attachments],
         }  # fmt: skip
         if message.flags & EPHEMERAL:
             shown["only"] = str(message.only_for)
-        if message.attachments:
-            first = message.attachments[0]
-            shown["document"] = {"file_id": str(first.id), "name": first.name, "size": first.size}
         replied = channel.history.get(message.reference or 0)
         if replied is not None:
             said = "Deleted message" if replied.deleted else markdown.shown(replied)[0]

@@ -74,6 +74,8 @@ def message(held: Holdings, of: Message, *, replies: bool = True, content: bool 
     if of.interaction is not None and (asked := held.interactions.get(of.interaction)) is not None:
         shown["type"] = APPLICATION_COMMAND_MESSAGE if asked.type == COMMAND else 0
         shown["interaction_metadata"] = {"id": str(asked.id), "type": asked.type, "user": user(held, asked.person)}
+        if asked.message is not None:
+            shown["interaction_metadata"]["interacted_message_id"] = str(asked.message)
     if of.reference is not None:
         shown["message_reference"] = {"type": 1 if of.forwarded else 0, "message_id": str(of.reference),
                                       "channel_id": str(of.channel)}  # fmt: skip

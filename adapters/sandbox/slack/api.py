@@ -17,7 +17,7 @@ Method = Callable[[Team, Json], Awaitable[Json]]
 
 SCOPES = (
     "chat:write,commands,files:write,im:write,channels:history,groups:history,im:history,channels:read,groups:read,"
-    "metadata.message:read,users:read"
+    "metadata.message:read,usergroups:read,users:read"
 )
 UPDATE_LIMIT, TEXT_LIMIT, PAGE = 4000, 40_000, 100
 
@@ -39,6 +39,7 @@ class WebApi:
             "conversations.replies": self.replies,
             "views.open": self.views_open,
             "users.info": self.users_info,
+            "usergroups.users.list": self.usergroup_members,
             "files.getUploadURLExternal": self.upload_url,
             "files.completeUploadExternal": self.complete_upload,
         }
@@ -151,6 +152,13 @@ class WebApi:
             raise ApiError("user_not_found")
         return {"user": wire.profile(person)}
 
+    async def usergroup_members(self, team: Team, params: Json) -> Json:
+        """The members of a user group."""
+        group = self._world.usergroups.get(str(params.get("usergroup", "")))
+        if group is None or group.team != team.id:
+            raise ApiError("no_such_subteam")
+        return {"users": sorted(group.members)}
+
     async def upload_url(self, team: Team, params: Json) -> Json:
         name, size = params.get("filename"), int(params.get("length") or 0)
         if not isinstance(name, str) or not name or size < 1:
@@ -183,13 +191,24 @@ class WebApi:
         press = self._world.take_response(secret)
         if press is None:
             return "used_url"
-        if body.get("replace_original") or body.get("delete_original") or body.get("response_type") != "ephemeral":
+        shown_on = channel.history.get(press.ts) if (channel := self._world.channels.get(press.channel)) else None
+        ephemeral = shown_on is not None and shown_on.only == press.person and not shown_on.deleted
+        replaces = bool(body.get("replace_original") or body.get("delete_original"))
+        if body.get("response_type") != "ephemeral" or (replaces and not ephemeral):
             return "unsupported here: only ephemeral words"
-        text, shown = self._content(body, TEXT_LIMIT)
+        if body.get("delete_original"):
+            text, shown = "", []
+        else:
+            text, shown = self._content(body, TEXT_LIMIT)
+        if replaces and shown_on is not None and channel is not None:
+            shown_on.text, shown_on.blocks, shown_on.deleted = text, shown, bool(body.get("delete_original"))
+            press.words.append(shown_on.shown)
+            self._world.keep_message(channel, shown_on)
+            self._world.announce(channel)
+            return "ok"
         words = Message(ts=self._world.new_ts(), sender="", text=text, blocks=shown, only=press.person,
                         thread_ts=body.get("thread_ts"))  # fmt: skip
         press.words.append(words.shown)
-        channel = self._world.channels.get(press.channel)
         if channel is not None:
             words.sender = self._world.team_of(channel).bot
             self._world.keep_message(channel, words)

@@ -7,7 +7,7 @@ from typing import Any
 
 from adapters.sandbox.change import Change
 from adapters.sandbox.shelf import Shelf
-from adapters.sandbox.slack.records import App, Channel, Envelope, File, Message, Person, Press, Team, View
+from adapters.sandbox.slack.records import App, Channel, Envelope, File, Message, Person, Press, Team, Usergroup, View
 from adapters.sandbox.state import State
 
 Json = dict[str, Any]
@@ -24,6 +24,7 @@ class Holdings(State):
         self.app = App()
         self.teams: dict[str, Team] = {}
         self.people: dict[str, Person] = {}
+        self.usergroups: dict[str, Usergroup] = {}
         self.channels: dict[str, Channel] = {}
         self.files: dict[str, File] = {}
         self.views: dict[str, View] = {}
@@ -39,6 +40,7 @@ class Holdings(State):
         self.app = next(self.kept("slack_app", App), self.app)
         self.teams = {team.id: team for team in self.kept("slack_team", Team)}
         self.people = {person.id: person for person in self.kept("slack_person", Person)}
+        self.usergroups = {group.id: group for group in self.kept("slack_usergroup", Usergroup)}
         self.channels = {channel.id: channel for channel in self.kept("slack_channel", Channel)}
         for key, message in self.kept_with_keys("slack_message", Message):
             self.channels[key].history[message.ts] = message
@@ -49,7 +51,7 @@ class Holdings(State):
         self._last_ts = max(self._last_ts + 1, int(self.now() * 1_000_000))
         return f"{self._last_ts // 1_000_000}.{self._last_ts % 1_000_000:06}"
 
-    def keep(self, *records: App | Team | Person | Channel) -> None:
+    def keep(self, *records: App | Team | Person | Usergroup | Channel) -> None:
         for record in records:
             self._shelf.put(f"slack_{type(record).__name__.lower()}", record.id, record.model_dump_json())
 

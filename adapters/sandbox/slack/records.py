@@ -39,6 +39,14 @@ class Person(BaseModel):
     restricted: bool = False
 
 
+class Usergroup(BaseModel):
+    """A user group of a workspace."""
+
+    id: str
+    team: str
+    members: set[str] = Field(default_factory=set)
+
+
 class File(BaseModel):
     """An uploaded file; its bytes are `world.content(file)`. `size` is in bytes."""
 
@@ -80,6 +88,12 @@ class Message(BaseModel):
     @property
     def labels(self) -> list[str]:
         return [button["text"]["text"] for button in self.buttons]
+
+    def block_of(self, button: Json) -> str:
+        """The id of the block that a button stands in; of the last one for a button that is nowhere."""
+        rows = [block for block in self.blocks if block["type"] == "actions"]
+        holders = [block for block in rows if button.get("action_id") in [each["action_id"] for each in block["elements"]]]
+        return str((holders or rows or [{}])[-1].get("block_id", "b0"))
 
 
 class Channel(BaseModel):
@@ -139,6 +153,11 @@ class View(BaseModel):
     team: str
     view: Json
     state: Literal["open", "submitted", "closed"] = "open"
+
+    @property
+    def fields(self) -> list[Json]:
+        """Its input blocks, in order."""
+        return [block for block in self.view["blocks"] if block["type"] == "input"]
 
 
 class Envelope(BaseModel):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from adapters.sandbox.slack.blocks import texts, unescaped
 from adapters.sandbox.slack.holdings import ACK_S
-from adapters.sandbox.slack.records import Channel, Message, Person, Press, Team
+from adapters.sandbox.slack.records import Channel, Message, Person, Press, Team, View
 from adapters.sandbox.slack.world import World
 
 Json = dict[str, Any]
 _SHOWN, _SLOW_S = 200, 10
+_PARTS = {"header": "title", "section": "text", "context": "small", "divider": "divider"}
+
+
+def _rows(message: Message) -> list[list[Json]]:
+    """The buttons of a message, a row for each of its blocks."""
+    return [block["elements"] for block in message.blocks if block["type"] == "actions"]
+
+
+def _part(block: Json) -> Json:
+    said = "\n".join(unescaped(text) if of["type"] == "mrkdwn" else text for of, text in texts([block]))
+    return {"kind": _PARTS[block["type"]], "text": said, "entities": []}
 
 
 class SlackView:
@@ -50,7 +62,7 @@ class SlackView:
             "started": True,
             "closed": channel.archived or channel.moved_to is not None,
             "topics": [],
-            "commands": True,
+            "command": "/placet pending",
             "messages": [self._message(channel, each) for each in channel.messages[-_SHOWN:]],
         }
 
@@ -63,18 +75,28 @@ class SlackView:
         """Press the button at (row, column) and wait for what comes of it: words, a form, or the acknowledgement."""
         channel = self._world.channels[str(body["chat"])]
         message = channel.message(str(body["message"]))
-        button = message.buttons[int(body["column"])]
+        button = _rows(message)[int(body["row"])][int(body["column"])]
         press = self._world.press(str(body["person"]), channel.id, message.ts, value=button.get("value", ""))
         return await self._answer(press)
 
     async def submit(self, body: Json) -> Json:
-        """Submit the modal `opened`, with the text of its one field in `values`, by the field's name."""
+        """Submit the modal `opened`, with the texts of its fields in `values`, by the fields' names.
+
+        What the app objects to comes back as the same form, with an `error` at the field.
+        """
         view, values = self._world.views[str(body["opened"])], body["values"]
         if view.person != str(body["person"]):
             raise ValueError("opened: it is somebody else's")
         if not isinstance(values, dict):
             raise ValueError("values: the text of each input, by its name")
-        return await self._answer(self._world.submit(view, str(values[self._input(view.view)["element"]["action_id"]])))
+        texts = {str(name): str(text) for name, text in values.items()}
+        press = self._world.submit(view, texts)
+        answer = await self._answer(press)
+        refused = self._world.envelopes[press.envelope].answer or {}
+        if refused.get("response_action") == "errors":
+            view.state = "open"
+            answer["form"] = self._form(view, texts, refused["errors"])
+        return answer
 
     async def say(self, body: Json) -> Json:
         person, key, text = str(body["person"]), str(body["chat"]), str(body["text"])
@@ -103,35 +125,29 @@ class SlackView:
         # The words themselves stand in the channel, for this person alone.
         shown: Json = {"answered": True, "text": "", "alert": False}
         if press.view is not None:
-            view = self._world.views[press.view]
-            shown["form"] = {"opened": view.id, **self._form(view.view)}
+            shown["form"] = self._form(self._world.views[press.view])
         return shown
 
     @staticmethod
-    def _input(view: Json) -> Json:
-        found: Json = next(block for block in view["blocks"] if block["type"] == "input")
-        return found
-
-    def _form(self, view: Json) -> Json:
-        """A modal as the page's form: title, words, its one field, and the labels of its buttons."""
-        block = self._input(view)
-        element = block["element"]
-        field = {
-            "name": element["action_id"],
-            "label": block["label"]["text"],
-            "long": element.get("multiline", False),
-            "placeholder": element.get("placeholder", {"text": ""})["text"],
-            "value": element.get("initial_value", ""),
-            "most": element.get("max_length", 3000),
-            "required": not block.get("optional", False),
-        }
+    def _form(view: View, texts: Mapping[str, str] | None = None, errors: Mapping[str, str] | None = None) -> Json:
+        """A modal as the page's form, with what was written into it already and what is wrong with that."""
+        modal, fields = view.view, []
+        for block in view.fields:
+            element, name = block["element"], block["element"]["action_id"]
+            fields.append({
+                "name": name, "label": block["label"]["text"], "long": element.get("multiline", False),
+                "hint": block.get("hint", {"text": ""})["text"],
+                "placeholder": element.get("placeholder", {"text": ""})["text"],
+                "value": (texts or {}).get(name, element.get("initial_value", "")),
+                "least": element.get("min_length", 0), "most": element.get("max_length", 3000),
+                "required": not block.get("optional", False), "error": (errors or {}).get(block["block_id"], ""),
+            })  # fmt: skip
         return {
-            "title": view["title"]["text"],
-            "words": [block["text"]["text"] for block in view["blocks"] if block["type"] == "section"],
-            "fields": [field],
-            "submit": view["submit"]["text"],
-            "close": view.get("close", {"text": "Cancel"})["text"],
-        }
+            "opened": view.id, "title": modal["title"]["text"], "fields": fields,
+            "words": [block["text"]["text"] for block in modal["blocks"] if block["type"] == "section"],
+            "submit": modal.get("submit", {"text": "Submit"})["text"],
+            "close": modal.get("close", {"text": "Cancel"})["text"],
+        }  # fmt: skip
 
     def _pairs(self) -> Iterator[tuple[Person, Team]]:
         for person in self._world.people.values():
@@ -144,29 +160,24 @@ class SlackView:
 
     def _message(self, channel: Channel, message: Message) -> Json:
         bot = message.sender == self._world.team_of(channel).bot
-        text = message.shown
-        title = next((block["text"]["text"] for block in message.blocks if block["type"] == "header"), "")
-        bold = [{"type": "bold", "offset": 0, "length": len(title.encode("utf-16-le")) // 2}] if title else []
-        shown: Json = {
+        return {
             "id": message.ts,
             "at": float(message.ts),
             "author": {"id": message.sender, "name": self._name(channel, message.sender), "bot": bot},
-            "text": text,
-            "entities": bold if text.startswith(title) else [],
-            "buttons": [[self._button(button) for button in message.buttons]] if message.buttons else [],
+            "text": message.shown,
+            "parts": [_part(block) for block in message.blocks if block["type"] in _PARTS]
+            or [{"kind": "text", "text": message.shown, "entities": []}],
+            "buttons": [[self._button(button) for button in row] for row in _rows(message)],
             "thread": None,
             "under": message.thread_ts if message.thread_ts != message.ts else None,
             "only": message.only,
             "edited": message.edited,
+            "documents": [{"file_id": file.id, "name": file.name, "size": file.size} for file in message.files],
         }
-        if message.files:
-            file = message.files[0]
-            shown["document"] = {"file_id": file.id, "name": file.name, "size": file.size}
-        return shown
 
     @staticmethod
     def _button(button: Json) -> Json:
-        shown: Json = {"text": button["text"]["text"], "style": button.get("style"), "url": None}
+        shown: Json = {"text": button["text"]["text"], "style": button.get("style"), "url": button.get("url")}
         if asked := button.get("confirm"):
             title, text, yes, no = (asked[name]["text"] for name in ("title", "text", "confirm", "deny"))
             shown["confirm"] = {"title": title, "words": [text], "fields": [], "submit": yes, "close": no}

@@ -75,15 +75,18 @@ def changed(held: Holdings, within: Channel, of: Message) -> Json:
 def pressed(held: Holdings, press: Press, who: Person, within: Channel, on: Message, action: Json) -> Json:
     """A block_actions payload."""
     team = held.team_of(within)
-    return {
+    shown: Json = {
         "type": "block_actions", "user": user(who), "api_app_id": held.app.id, "token": "-",
-        "container": {"type": "message", "message_ts": on.ts, "channel_id": within.id, "is_ephemeral": False},
+        "container": {"type": "message", "message_ts": on.ts, "channel_id": within.id,
+                      "is_ephemeral": on.only is not None},
         "trigger_id": press.trigger_id, "team": {"id": team.id, "domain": team.name.lower()}, "enterprise": None,
-        "is_enterprise_install": False, "channel": place(within), "message": message(held, within, on),
-        "state": {"values": {}}, "response_url": press.response_url,
-        "actions": [{"action_id": action["action_id"], "block_id": "placet", "text": action["text"],
+        "is_enterprise_install": False, "channel": place(within), "state": {"values": {}},
+        "response_url": press.response_url,
+        "actions": [{"action_id": action["action_id"], "block_id": on.block_of(action), "text": action["text"],
                      "value": action.get("value", ""), "type": "button", "action_ts": held.new_ts()}],
     }  # fmt: skip
+    # Slack keeps no ephemeral message that it could tell of.
+    return shown if on.only is not None else shown | {"message": message(held, within, on)}
 
 
 def view(held: Holdings, of: View) -> Json:

@@ -18,7 +18,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -27,7 +27,7 @@ from adapters.sandbox.shelf import Shelf
 from adapters.sandbox.slack import blocks, wire
 from adapters.sandbox.slack.faults import ApiError, Pace
 from adapters.sandbox.slack.holdings import Holdings
-from adapters.sandbox.slack.records import Channel, Envelope, Message, Person, Press, Team, View
+from adapters.sandbox.slack.records import Channel, Envelope, Message, Person, Press, Team, Usergroup, View
 
 Json = dict[str, Any]
 
@@ -85,6 +85,16 @@ class World(Holdings):
         self.announce(channel)
         return channel
 
+    def set_usergroup(self, id: str, members: Iterable[Person | str], *, team: str = "") -> Usergroup:
+        """A user group, and who is in it now."""
+        if not id.startswith("S"):
+            raise ValueError("id: user groups' ids start with S")
+        group = Usergroup(id=id, team=team or next(iter(self.teams)), members={_id(member) for member in members})
+        self.usergroups[id] = group
+        self.keep(group)
+        self.announce()
+        return group
+
     # What people do.
 
     def press(
@@ -109,19 +119,26 @@ class World(Holdings):
         self.announce()
         return press
 
-    def submit(self, view: View, text: str) -> Press:
-        """Fill in the one field of a modal and submit it."""
+    def submit(self, view: View, text: str | Mapping[str, str]) -> Press:
+        """Fill in a modal and submit it: the text of its one field, or of each field by its action_id."""
         if view.state != "open":
             raise ValueError("view: it is no longer open")
-        field = next(block for block in view.view["blocks"] if block["type"] == "input")
-        limits = field["element"]
-        if not int(limits.get("min_length", 0)) <= len(text) <= int(limits.get("max_length", 3000)):
-            raise ValueError("text: too short or too long for this field")
-        if not text.strip() and not field.get("optional"):
-            raise ValueError("text: this field needs a text")
+        fields = view.fields
+        given = {fields[0]["element"]["action_id"]: text} if isinstance(text, str) else text
+        values: Json = {}
+        for field in fields:
+            element = field["element"]
+            value = given.get(element["action_id"], "")
+            if (value or not field.get("optional")) and not (
+                int(element.get("min_length", 0)) <= len(value) <= int(element.get("max_length", 3000))
+            ):
+                raise ValueError("text: too short or too long for this field")
+            if not value.strip() and not field.get("optional"):
+                raise ValueError("text: this field needs a text")
+            filled = {"type": "plain_text_input", "value": value or None}
+            values[field["block_id"]] = {element["action_id"]: filled}
         view.state = "submitted"
         press = self.new_press(view.person, "", "")
-        values = {field["block_id"]: {field["element"]["action_id"]: {"type": "plain_text_input", "value": text}}}
         press.envelope = self.tell("interactive", wire.submitted(self, press, view, values)).id
         self.announce()
         return press

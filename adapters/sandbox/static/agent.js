@@ -36,6 +36,13 @@ export function drawAgent(agent) {
     );
   }
   reconcile(list, items, (item) => item.key, ask);
+  drawLatest(agent.entries.findLast((entry) => entry.kind !== "note"));
+}
+
+function drawLatest(entry) {
+  const place = document.querySelector("[data-testid=latest]");
+  if (!entry) return place.replaceChildren();
+  place.replaceChildren(el("span", { class: `pill ${entry.kind}` }, WORDS[entry.kind]), " ", entry.title || entry.text);
 }
 
 function ask({ key, entries }) {

@@ -4,9 +4,8 @@ import { el } from "./dom.js";
 
 const TOAST_MS = 5_000;
 
-export function toast(text, tone = "plain") {
+export function toast(text, tone = "plain", area = document.getElementById("toasts")) {
   const node = el("p", { class: `toast ${tone}`, "data-testid": "toast" }, text);
-  const area = document.getElementById("toasts");
   while (area.children.length > 2) area.firstChild.remove();
   area.append(node);
   setTimeout(() => node.remove(), TOAST_MS + text.length * 30);
@@ -19,22 +18,16 @@ export function alertBox(title, text) {
   if (!dialog.open) dialog.showModal();
 }
 
-// Asks with a dialog of `title`, `words`, `fields` and two buttons, `submit` and `close`; resolves to the text of each
-// field by its name, or to null when it was closed.
-export function fillForm({ title, words, fields, submit, close }) {
+// Asks with a dialog of `title`, `words`, `fields` and two buttons, `submit` and `close`, that looks like `platform`'s;
+// resolves to the text of each field by its name, or to null when it was closed.
+export function fillForm({ title, words, fields, submit, close }, platform) {
   return new Promise((resolve) => {
-    const inputs = fields.map((field, place) => {
-      const attributes = { "data-testid": `form-${field.name}`, maxlength: field.most, required: field.required, placeholder: field.placeholder, autofocus: place === 0 };
-      const input = field.long ? el("textarea", { ...attributes, rows: "5" }) : el("input", attributes);
-      input.value = field.value;
-      return { name: field.name, input, node: el("label", {}, field.label, input) };
-    });
+    const inputs = fields.map(input);
     const form = el(
       "form",
       { method: "dialog" },
-      el("h2", {}, title),
-      words.map((said) => el("p", {}, said)),
-      inputs.map((each) => each.node),
+      el("h2", { id: "form-title" }, title),
+      el("div", { class: "fields" }, words.map((said) => el("p", {}, said)), inputs.map((each) => each.node)),
       el(
         "div",
         { class: "choices" },
@@ -42,14 +35,29 @@ export function fillForm({ title, words, fields, submit, close }) {
         el("button", { class: "solid", value: "submit", "data-testid": "form-submit" }, submit),
       ),
     );
-    const dialog = el("dialog", { class: "alert form", "data-testid": "form", "aria-label": title }, form);
+    const dialog = el("dialog", { class: `form ${platform}`, "data-testid": "form", "aria-labelledby": "form-title" }, form);
     dialog.addEventListener("close", () => {
       dialog.remove();
-      resolve(dialog.returnValue === "submit" ? Object.fromEntries(inputs.map(({ name, input }) => [name, input.value])) : null);
+      resolve(dialog.returnValue === "submit" ? Object.fromEntries(inputs.map(({ name, node }) => [name, node.control.value])) : null);
     });
     document.body.append(dialog);
     dialog.showModal();
+    (inputs.find((each) => each.wrong) || inputs[0])?.node.control.focus();
   });
+}
+
+function input(field, place) {
+  const hint = field.hint ? el("small", { id: `form-hint-${place}` }, field.hint) : null;
+  const wrong = field.error ? el("small", { id: `form-error-${place}`, class: "wrong", role: "alert" }, field.error) : null;
+  const attributes = {
+    "data-testid": `form-${field.name}`, maxlength: field.most, minlength: field.least || null, required: field.required,
+    placeholder: field.placeholder || null, "aria-invalid": wrong ? "true" : null,
+    "aria-describedby": [hint, wrong].filter(Boolean).map((node) => node.id).join(" ") || null,
+  };
+  const control = field.long ? el("textarea", { ...attributes, rows: "5" }) : el("input", attributes);
+  control.value = field.value;
+  const label = el("span", {}, field.label, field.required ? null : el("i", {}, " (optional)"));
+  return { name: field.name, wrong, node: el("label", {}, label, control, hint, wrong) };
 }
 
 export async function showDocument(platform, file) {

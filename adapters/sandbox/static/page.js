@@ -1,4 +1,4 @@
-// Puts the page together: who is acting, the platforms' columns, the agent's column, and the connection's state.
+// Puts the page together: the platforms' columns, the agent's, and the connection's state.
 
 import { drawAgent } from "./agent.js";
 import { el } from "./dom.js";
@@ -7,8 +7,8 @@ import { PlatformColumn } from "./platform.js";
 
 const STATES = { live: "Live", lost: "Reconnecting…" };
 const columns = new Map();
-const acting = document.querySelector("[data-testid=acting-as]");
 const place = document.getElementById("platforms");
+const agent = document.getElementById("agent");
 
 function takeFrame(frame, whole) {
   let fresh = whole;
@@ -19,21 +19,33 @@ function takeFrame(frame, whole) {
     }
     columns.get(each.name).take(each, whole);
   }
-  if (fresh) place.replaceChildren(...[...columns.values()].map((column) => column.node));
-  drawPeople();
-  for (const column of columns.values()) column.actAs(acting.value);
+  if (fresh) {
+    place.replaceChildren(...[...columns.values()].map((column) => column.node));
+    drawTabs();
+  }
   if (frame.agent) drawAgent(frame.agent);
 }
 
-// People are the same person on every platform by their name.
-function drawPeople() {
-  const names = [...new Set([...columns.values()].flatMap((column) => column.people.map((person) => person.name)))];
-  const shown = [...acting.options].map((option) => option.value);
-  if (names.join("\n") === shown.join("\n")) return;
-  const wanted = acting.value || localStorage.getItem("acting-as");
-  acting.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
-  if (names.includes(wanted)) acting.value = wanted;
-  acting.disabled = !names.length;
+// On a phone the panes stand under each other; these lead from one to the next.
+function drawTabs() {
+  const panes = [...columns.values()].map(({ name, title, node }) => ({ name, title, node }));
+  const tabs = [...panes, { name: "agent", title: "Agent", node: agent }].map(({ name, title, node }) => {
+    const tab = el("button", { type: "button", "data-testid": `tab-${name}` }, title);
+    tab.addEventListener("click", () => node.scrollIntoView({ block: "start" }));
+    return { tab, node };
+  });
+  document.getElementById("tabs").replaceChildren(...tabs.map(({ tab }) => tab));
+  const seen = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        const { tab } = tabs.find(({ node }) => node === entry.target);
+        if (entry.isIntersecting) tab.setAttribute("aria-current", "true");
+        else tab.removeAttribute("aria-current");
+      }
+    },
+    { threshold: 0.6 },
+  );
+  for (const { node } of tabs) seen.observe(node);
 }
 
 function setState(state) {
@@ -45,17 +57,21 @@ function setState(state) {
   for (const column of columns.values()) column.connect(state === "live");
 }
 
-acting.addEventListener("change", () => {
-  localStorage.setItem("acting-as", acting.value);
-  for (const column of columns.values()) column.actAs(acting.value);
-});
-
-for (const tab of document.querySelectorAll(".tabs button")) {
-  tab.addEventListener("click", () => {
-    document.body.dataset.tab = tab.dataset.tab;
-    for (const each of document.querySelectorAll(".tabs button")) each.setAttribute("aria-pressed", String(each === tab));
-  });
+const toggle = document.querySelector("[data-testid=agent-toggle]");
+function openAsks(open) {
+  toggle.setAttribute("aria-expanded", String(open));
+  agent.classList.toggle("open", open);
 }
+toggle.addEventListener("click", () => openAsks(toggle.getAttribute("aria-expanded") !== "true"));
+agent.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && toggle.getAttribute("aria-expanded") === "true") {
+    openAsks(false);
+    toggle.focus();
+  }
+});
+document.addEventListener("pointerdown", (event) => {
+  if (!agent.contains(event.target)) openAsks(false);
+});
 
 document.addEventListener("visibilitychange", () => {
   for (const column of columns.values()) column.draw();

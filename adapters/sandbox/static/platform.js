@@ -1,8 +1,9 @@
-// One platform's column: its chats, the open conversation, and the place to write.
+// One platform's column: who acts in it, its chats, and the open conversation.
 
+import { Composer } from "./composer.js";
 import { avatar, clock, day, el, icon, reconcile } from "./dom.js";
 import { act } from "./live.js";
-import { bubble } from "./message.js";
+import { draw } from "./message.js";
 import { alertBox, fillForm, showDocument, toast } from "./notices.js";
 
 const MARKS = {
@@ -10,8 +11,6 @@ const MARKS = {
   slack: "M9 3h2.4l-.5 4h4L15.4 3h2.4l-.5 4H21v2.3h-4l-.6 5H20V16.7h-3.9L15.6 21h-2.4l.5-4.3h-4L9.2 21H6.800l.5-4.3H3V14.3h4.6l.6-5H4V7h4.5zM10.6 9.3l-.6 5h4l.6-5z",
   discord: "M7 6c3-1.4 7-1.4 10 0 2 3 3 6.500 2.800 10.500-1.500 1.200-3 1.900-4.300 2.200l-1-1.900c-1.600.4-3.400.4-5 0l-1 1.900c-1.300-.3-2.800-1-4.300-2.200C4 12.500 5 9 7 6zM9 11v2.500M15 11v2.500",
 };
-const SEND = "M4 4l17 8-17 8 3-8z";
-const CROSS = "M6 6l12 12M18 6 6 18";
 
 function unreadDot() {
   return el("span", { class: "unread" }, el("span", { class: "aside" }, "unread"));
@@ -35,10 +34,9 @@ export class PlatformColumn {
     this.person = null;
     this.open = null;
     this.topic = null;
-    this.reply = null;
+    this.chosen = false;
+    this.hidden = new Set();
     this.read = new Map();
-    this.drafts = new Map();
-    this.dismissed = new Set();
     this.connected = true;
     this.build();
   }
@@ -49,35 +47,26 @@ export class PlatformColumn {
     this.about = el("p", {});
     this.face = el("span", {});
     this.topics = el("div", { class: "topics", role: "group", "aria-label": "Topics" });
-    this.log = el("ol", { class: "log", role: "log", "aria-label": "Messages", tabindex: "0", "data-testid": `messages-${this.name}` });
+    this.log = el("ol", { class: "log", role: "log", "aria-label": `${this.title} messages`, tabindex: "0", "data-testid": `messages-${this.name}` });
+    this.acting = el("select", { "data-testid": `acting-as-${this.name}`, onchange: () => this.chooseActing() });
+    this.toasts = el("div", { class: "toasts", "data-testid": `toasts-${this.name}`, role: "status", "aria-live": "polite" });
     this.pinned = true;
     this.log.addEventListener("scroll", () => {
       this.pinned = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 60;
     });
     new ResizeObserver(() => this.toEnd()).observe(this.log);
     this.hint = el("div", { class: "hint" });
-    this.quote = el("div", { class: "replying", "data-testid": "reply-bar", hidden: true });
-    this.field = el("textarea", { rows: "1", "aria-label": "Message", "data-testid": `composer-${this.name}` });
-    this.send = el("button", { class: "send", "aria-label": "Send", title: "Send", "data-testid": `send-${this.name}` }, icon(SEND));
-    this.composer = el("form", { class: "composer" }, this.quote, el("div", { class: "write" }, this.field, this.send));
-    this.composer.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.say();
-    });
-    this.field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-        event.preventDefault();
-        this.say();
-      } else if (event.key === "Escape" && this.reply) {
-        this.cancelReply();
-      }
-    });
-    this.field.addEventListener("input", () => this.fit());
+    this.composer = new Composer(this.name, this.title, this.toasts, (text, reply) => this.say(text, reply));
     const title = `platform-${this.name}`;
     this.node = el(
       "section",
-      { class: "platform pane", "aria-labelledby": title, "data-testid": title },
-      el("header", { class: "pane-head" }, el("h2", { id: title }, MARKS[this.name] ? icon(MARKS[this.name]) : null, this.title)),
+      { class: `platform pane ${this.name}`, "aria-labelledby": title, "data-testid": title },
+      el(
+        "header",
+        { class: "pane-head" },
+        el("h2", { id: title }, MARKS[this.name] ? icon(MARKS[this.name]) : null, this.title),
+        el("label", { class: "acting" }, el("span", {}, "Acting as"), this.acting),
+      ),
       el(
         "div",
         { class: "columns" },
@@ -87,9 +76,10 @@ export class PlatformColumn {
           { class: "conversation" },
           el("header", { class: "conversation-head" }, this.face, el("div", {}, this.heading, this.about)),
           this.topics,
+          this.toasts,
           this.log,
           this.hint,
-          this.composer,
+          this.composer.node,
         ),
       ),
     );
@@ -103,20 +93,41 @@ export class PlatformColumn {
       // A private chat that was opened stands in the place of the one that could be.
       if (chat.replaces && this.chats.delete(chat.replaces) && this.open === chat.replaces) this.open = chat.key;
     }
+    this.drawPeople();
+    this.actAs(this.acting.value);
   }
 
-  actAs(name) {
-    const person = this.people.find((each) => each.name === name)?.id ?? null;
+  drawPeople() {
+    const names = this.people.map((person) => [String(person.id), person.name]);
+    const shown = [...this.acting.options].map((option) => [option.value, option.text]);
+    this.acting.disabled = !names.length;
+    if (JSON.stringify(names) === JSON.stringify(shown)) return;
+    const wanted = this.acting.value || localStorage.getItem(`acting-as-${this.name}`);
+    this.acting.replaceChildren(...names.map(([id, name]) => el("option", { value: id }, name)));
+    if (names.some(([id]) => id === wanted)) this.acting.value = wanted;
+  }
+
+  chooseActing() {
+    localStorage.setItem(`acting-as-${this.name}`, this.acting.value);
+    this.actAs(this.acting.value);
+  }
+
+  actAs(id) {
+    const person = this.people.find((each) => String(each.id) === id)?.id ?? null;
     if (person !== this.person) {
-      this.keepDraft();
       this.person = person;
-      this.reply = null;
       this.read.clear();
       for (const chat of this.mine()) for (const topic of this.topicsOf(chat)) this.markRead(chat, topic);
-      if (!this.open || !this.mine().some((chat) => chat.key === this.open)) this.open = null;
+      if (!this.open || !this.mine().some((chat) => chat.key === this.open)) this.forget();
       this.log.replaceChildren();
     }
     this.draw();
+  }
+
+  // Nothing is open: the chat with the newest message is, until a person chooses one.
+  forget() {
+    this.open = null;
+    this.chosen = false;
   }
 
   connect(connected) {
@@ -136,7 +147,7 @@ export class PlatformColumn {
 
   // What this person sees of a chat; a word to one person is seen by that person only.
   seen(chat) {
-    return chat.messages.filter((message) => !message.only || message.only === this.person);
+    return chat.messages.filter((message) => !message.only || (message.only === this.person && !this.hidden.has(message.id)));
   }
 
   messagesIn(chat, topic) {
@@ -154,11 +165,7 @@ export class PlatformColumn {
 
   draw() {
     const chats = this.mine();
-    if (!this.open && chats.length) {
-      const last = (chat) => this.seen(chat).at(-1)?.at ?? 0;
-      const busiest = chats.reduce((a, b) => (last(b) > last(a) ? b : a));
-      this.show(busiest.key, false);
-    }
+    if (!this.chosen && chats.length) this.choose(chats);
     const chat = this.chats.get(this.open);
     if (chat && !this.topicsOf(chat).includes(this.topic)) this.topic = null;
     if (chat && !document.hidden) this.markRead(chat, this.topic);
@@ -174,11 +181,20 @@ export class PlatformColumn {
     this.drawConversation(chat);
   }
 
+  // Until a person chooses, the chat is open in which something waits, or else the one with the newest message.
+  choose(chats) {
+    const asked = (chat) => this.seen(chat).findLast((message) => message.buttons?.length)?.at ?? 0;
+    const last = (chat) => this.seen(chat).at(-1)?.at ?? 0;
+    const busiest = chats.toSorted((a, b) => asked(b) - asked(a) || last(b) - last(a))[0];
+    if (busiest.key !== this.open) this.show(busiest.key, false);
+    this.chosen = asked(busiest) > 0;
+  }
+
   preview(chat) {
     const last = this.seen(chat).at(-1);
     if (!chat.started) return "Not started yet";
     if (!last) return "No messages yet";
-    return last.service || last.text.split("\n")[0] || last.document?.name || "";
+    return last.service || last.text.split("\n")[0] || last.documents[0]?.name || "";
   }
 
   row({ key, title, last, at, open, unread }) {
@@ -202,26 +218,20 @@ export class PlatformColumn {
   }
 
   show(key, focus = true) {
-    this.keepDraft();
     this.open = key;
     const chat = this.chats.get(key);
     this.topic = chat?.kind === "forum" ? chat.messages.at(-1)?.thread ?? null : null;
-    this.reply = null;
-    this.field.value = this.drafts.get(`${this.person}/${key}`) || "";
     this.log.replaceChildren();
     if (focus) {
+      this.chosen = true;
       this.draw();
-      if (!this.field.disabled && matchMedia("(hover: hover)").matches) this.field.focus();
+      if (matchMedia("(hover: hover)").matches) this.composer.focus();
     }
-  }
-
-  keepDraft() {
-    if (this.open) this.drafts.set(`${this.person}/${this.open}`, this.field.value);
   }
 
   drawConversation(chat) {
     this.node.classList.toggle("nothing", !chat);
-    this.composer.hidden = !chat || !chat.started || chat.closed;
+    this.composer.draw({ person: this.person, chat, topic: this.topic, connected: this.connected });
     if (!chat) {
       this.face.replaceChildren();
       this.heading.textContent = this.people.length ? "No chats" : "Nobody here yet";
@@ -238,10 +248,7 @@ export class PlatformColumn {
     const messages = this.messagesIn(chat, this.topic);
     this.drawLog(messages, chat.kind !== "private");
     this.drawHint(chat, messages);
-    this.followPrompt(messages);
-    this.drawReply(chat);
-    this.field.disabled = this.send.disabled = !this.connected;
-    this.fit();
+    this.composer.followPrompt(messages);
   }
 
   drawTopics(chat) {
@@ -261,7 +268,6 @@ export class PlatformColumn {
 
   showTopic(id) {
     this.topic = id;
-    this.reply = null;
     this.log.replaceChildren();
     this.draw();
   }
@@ -277,13 +283,15 @@ export class PlatformColumn {
       items.push(message);
     }
     const on = {
-      reply: (message) => this.replyTo(message),
+      reply: (message) => this.composer.replyTo(message),
       press: (message, row, column, key) => this.press(message, row, column, key),
       open: (file) => showDocument(this.name, file),
       find: (id) => this.find(id),
+      dismiss: (id) => this.dismiss(id),
     };
+    const bubbles = this.name === "telegram";
     reconcile(this.log, items, (item) => item.key ?? item.id, (item) =>
-      item.day ? el("li", { class: "service day" }, el("span", {}, item.day)) : bubble(item, item.author.id === this.person, named, on),
+      item.day ? el("li", { class: "service day" }, el("span", {}, item.day)) : draw(item, { mine: item.author.id === this.person, named, bubbles, on }),
     );
     this.toEnd();
   }
@@ -306,43 +314,6 @@ export class PlatformColumn {
     this.hint.replaceChildren(...nodes);
   }
 
-  // A ForceReply that is meant for this person and newest opens the reply by itself, once.
-  followPrompt(messages) {
-    const last = messages.at(-1);
-    if (!last?.prompt || this.dismissed.has(`${this.person}/${last.id}`)) return;
-    if (last.prompt.people && !last.prompt.people.includes(this.person)) return;
-    if (this.reply?.id === last.id) return;
-    this.dismissed.add(`${this.person}/${last.id}`);
-    this.replyTo(last);
-  }
-
-  drawReply(chat) {
-    if (this.reply && !chat.messages.some((message) => message.id === this.reply.id)) this.reply = null;
-    this.quote.hidden = !this.reply;
-    this.field.placeholder = this.reply?.prompt?.placeholder || (this.reply ? "Write a reply" : "Write a message");
-    if (!this.reply) {
-      this.quote.replaceChildren();
-      return;
-    }
-    this.quote.replaceChildren(
-      el("div", {}, el("strong", {}, `Reply to ${this.reply.author.name}`), el("span", {}, (this.reply.text || this.reply.document?.name || "").slice(0, 160))),
-      el("button", { type: "button", class: "quiet", "aria-label": "Cancel the reply", "data-testid": "reply-cancel", onclick: () => this.cancelReply() }, icon(CROSS)),
-    );
-  }
-
-  replyTo(message) {
-    this.reply = message;
-    const chat = this.chats.get(this.open);
-    if (chat) this.drawReply(chat);
-    this.field.focus();
-  }
-
-  cancelReply() {
-    this.reply = null;
-    this.draw();
-    this.field.focus();
-  }
-
   find(id) {
     const node = this.log.querySelector(`[data-key="${CSS.escape(String(id))}"]`);
     if (!node) return;
@@ -352,67 +323,60 @@ export class PlatformColumn {
     setTimeout(() => node.classList.remove("found"), 1500);
   }
 
-  fit() {
-    this.field.style.height = "auto";
-    this.field.style.height = `${Math.min(this.field.scrollHeight, 160)}px`;
+  dismiss(id) {
+    this.hidden.add(id);
+    this.draw();
+    this.log.focus({ preventScroll: true });
+  }
+
+  tell(text, tone) {
+    toast(text, tone, this.toasts);
   }
 
   async press(message, row, column, key) {
     if (key.getAttribute("aria-busy") === "true") return;
     key.setAttribute("aria-busy", "true");
-    const title = message.author.name;
     try {
       const { confirm } = message.buttons[row][column];
-      if (confirm && !(await fillForm(confirm))) return;
+      if (confirm && !(await fillForm(confirm, this.name))) return;
       const person = this.person;
       const answer = await act(`${this.name}/press`, { person, chat: this.open, message: message.id, row, column });
-      if (!answer.answered) toast(`${title} has not answered the press.`, "bad");
-      else if (answer.form) this.submit(person, title, answer.form);
-      else if (answer.text && answer.alert) alertBox(title, answer.text);
-      else if (answer.text) toast(answer.text);
+      this.answered(person, message.author.name, answer);
     } catch (error) {
-      toast(error.message, "bad");
+      this.tell(error.message, "bad");
     } finally {
       key.removeAttribute("aria-busy");
     }
   }
 
-  async submit(person, title, form) {
-    const values = await fillForm(form);
+  // What a press, a form or a command came to: words for the presser, or a form, which may come back with objections.
+  async answered(person, bot, answer) {
+    if (!answer.answered) this.tell(`${bot} has not answered.`, "bad");
+    else if (answer.text && answer.alert) alertBox(bot, answer.text);
+    else if (answer.text) this.tell(answer.text);
+    if (!answer.form) return;
+    const values = await fillForm(answer.form, this.name);
     if (!values) return;
     try {
-      const answer = await act(`${this.name}/submit`, { person, opened: form.opened, values });
-      if (!answer.answered) toast(`${title} has not answered.`, "bad");
+      this.answered(person, bot, await act(`${this.name}/submit`, { person, opened: answer.form.opened, values }));
     } catch (error) {
-      toast(error.message, "bad");
+      this.tell(error.message, "bad");
     }
   }
 
-  async say() {
-    const text = this.field.value.trim();
-    if (!text || this.send.disabled) return;
-    const reply = this.reply;
-    this.field.value = "";
-    this.reply = null;
-    this.fit();
-    this.draw();
-    try {
-      await act(`${this.name}/say`, { person: this.person, chat: this.open, text, reply_to: reply?.id ?? null, thread: this.topic });
-      this.pinned = true;
-      this.toEnd();
-    } catch (error) {
-      this.field.value = text;
-      this.reply = reply;
-      this.draw();
-      toast(error.message, "bad");
-    }
+  async say(text, reply) {
+    const person = this.person;
+    const answer = await act(`${this.name}/say`, { person, chat: this.open, text, reply_to: reply?.id ?? null, thread: this.topic });
+    if ("answered" in answer) this.answered(person, "The app", answer);
+    this.pinned = true;
+    this.toEnd();
   }
 
   async start(chat) {
     try {
       await act(`${this.name}/start`, { chat: chat.key });
     } catch (error) {
-      toast(error.message, "bad");
+      this.tell(error.message, "bad");
     }
   }
 }

@@ -55,6 +55,7 @@ class TelegramView:
             "started": not chat.blocked,
             "closed": chat.migrated_to is not None,
             "topics": topics,
+            "command": self._example(chat),
             "messages": [self._message(chat, message) for message in chat.messages[-_SHOWN:]],
         }
 
@@ -95,6 +96,11 @@ class TelegramView:
             self._world.unblock(person, bot=bot)
         return {"message": self._world.start(person, str(body.get("payload", "")), bot=bot).id}
 
+    def _example(self, chat: Chat) -> str:
+        """A command that a bot offers in a private chat."""
+        offered = [command["command"] for bot in self._world.bots_of(chat) for command in bot.commands]
+        return f"/{offered[-1]}" if offered and chat.bot else ""
+
     def _place(self, body: Json) -> tuple[int, Bot | None]:
         key = str(body["chat"])
         if ":" not in key:
@@ -115,6 +121,7 @@ class TelegramView:
         return str(wire.user(self._world, user_id)["first_name"])
 
     def _message(self, chat: Chat, message: Message) -> Json:
+        entities = [entity.model_dump(exclude_none=True) for entity in message.entities]
         shown: Json = {
             "id": message.id,
             "at": message.at,
@@ -124,15 +131,16 @@ class TelegramView:
                 "bot": message.sender in self._world.bots,
             },
             "text": message.text,
-            "entities": [entity.model_dump(exclude_none=True) for entity in message.entities],
+            "parts": [{"kind": "text", "text": message.text, "entities": entities}] if message.text else [],
             "buttons": [[button.model_dump(exclude={"data"}) for button in row] for row in message.buttons],
             "thread": message.thread,
             "edited": message.edited,
+            "documents": [],
         }
         if message.service is not None:
             shown["service"] = self._service(message.service)
         if message.document is not None:
-            shown["document"] = message.document.model_dump(include={"file_id", "name", "size"})
+            shown["documents"] = [message.document.model_dump(include={"file_id", "name", "size"})]
         replied = chat.history.get(message.reply_to) if message.reply_to is not None else None
         if replied is not None:
             text = (

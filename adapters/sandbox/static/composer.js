@@ -1,0 +1,114 @@
+// The place to write in a column: the text field, what it replies to, and a draft for each person and chat.
+
+import { el, icon } from "./dom.js";
+import { toast } from "./notices.js";
+
+const SEND = "M4 4l17 8-17 8 3-8z";
+const CROSS = "M6 6l12 12M18 6 6 18";
+
+export class Composer {
+  // `say(text, reply)` sends, and rejects with what to tell; `toasts` is where that is shown.
+  constructor(name, title, toasts, say) {
+    this.toasts = toasts;
+    this.say = say;
+    this.place = "";
+    this.shown = {};
+    this.reply = null;
+    this.drafts = new Map();
+    this.dismissed = new Set();
+    this.quote = el("div", { class: "replying", "data-testid": `reply-bar-${name}`, hidden: true });
+    this.field = el("textarea", { rows: "1", "aria-label": `Message on ${title}`, "data-testid": `composer-${name}` });
+    this.button = el("button", { class: "send", "aria-label": "Send", title: "Send", "data-testid": `send-${name}` }, icon(SEND));
+    this.node = el("form", { class: "composer" }, this.quote, el("div", { class: "write" }, this.field, this.button));
+    this.node.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.send();
+    });
+    this.field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        this.send();
+      } else if (event.key === "Escape" && this.reply) {
+        this.replyTo(null);
+      }
+    });
+    this.field.addEventListener("input", () => this.fit());
+  }
+
+  // Shows the field of a person in a chat (and its topic); another place has a draft of its own.
+  draw(shown) {
+    const { person, chat, topic, connected } = shown;
+    const place = `${person}/${chat?.key}/${topic}`;
+    if (place !== this.place) {
+      this.drafts.set(this.place, this.field.value);
+      this.place = place;
+      this.reply = null;
+      this.field.value = this.drafts.get(place) || "";
+    }
+    this.shown = shown;
+    this.node.hidden = !chat || !chat.started || chat.closed;
+    this.field.disabled = this.button.disabled = !connected;
+    if (this.reply && !chat?.messages.some((message) => message.id === this.reply.id)) this.reply = null;
+    this.drawReply();
+    this.fit();
+  }
+
+  drawReply() {
+    const { chat } = this.shown;
+    const to = this.reply;
+    const hint = !chat || chat.kind === "private" ? "Write a message" : `Write to ${chat.title}`;
+    this.field.placeholder = to?.prompt?.placeholder || (to ? "Write a reply" : chat?.command ? `${hint}, or ${chat.command}` : hint);
+    this.quote.hidden = !to;
+    if (!to) return this.quote.replaceChildren();
+    this.quote.replaceChildren(
+      el("div", {}, el("strong", {}, `Reply to ${to.author.name}`), el("span", {}, (to.text || to.documents[0]?.name || "").slice(0, 160))),
+      el("button", { type: "button", class: "quiet", "aria-label": "Cancel the reply", "data-testid": "reply-cancel", onclick: () => this.replyTo(null) }, icon(CROSS)),
+    );
+  }
+
+  replyTo(message) {
+    this.reply = message;
+    this.drawReply();
+    this.field.focus();
+  }
+
+  // A ForceReply that is meant for this person and newest opens the reply by itself, once.
+  followPrompt(messages) {
+    const last = messages.at(-1);
+    const { person } = this.shown;
+    if (!last?.prompt || this.dismissed.has(`${person}/${last.id}`)) return;
+    if (last.prompt.people && !last.prompt.people.includes(person)) return;
+    if (this.reply?.id === last.id) return;
+    this.dismissed.add(`${person}/${last.id}`);
+    this.replyTo(last);
+  }
+
+  focus() {
+    if (!this.field.disabled) this.field.focus();
+  }
+
+  fit() {
+    this.field.style.height = "auto";
+    this.field.style.height = `${Math.min(this.field.scrollHeight, 160)}px`;
+  }
+
+  async send() {
+    const text = this.field.value.trim();
+    if (!text || this.button.disabled) return;
+    const { reply, place } = this;
+    this.field.value = "";
+    this.reply = null;
+    this.drawReply();
+    this.fit();
+    try {
+      await this.say(text, reply);
+    } catch (error) {
+      toast(error.message, "bad", this.toasts);
+      if (this.place !== place) return this.drafts.set(place, text);
+      this.field.value = text;
+      this.reply = reply;
+      this.drawReply();
+      this.fit();
+    }
+  }
+}
