@@ -40,6 +40,7 @@ T = TypeVar("T")
 log = logging.getLogger("placet.desk")
 
 CLAIM = timedelta(seconds=60)
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 10.0
 AT_ONCE = 8
 
 
