@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from datetime import datetime
 
-from core.approvals import Effect
-from core.rules import Rule
+from core.approvals import Effect, Mode
+from core.effects import Call, Tables, effect_of
+from core.rules import Rule, RuleBook
+from core.wording import say
 
+log = logging.getLogger(__name__)
 
-class Mode(StrEnum):
-    """What an agent asks for; there is no "never"."""
-
-    OUTSIDE = "outside"
-    EVERYTHING = "everything"
-    MONEY_ONLY = "money_only"
-
-    def asks_for(self, effect: Effect) -> bool:
-        return effect in _ASKS[self]
-
-
-_ASKS = {
+ASKED_FOR: Mapping[Mode, frozenset[Effect]] = {
     Mode.OUTSIDE: frozenset((Effect.SEND, Effect.MONEY)),
     Mode.EVERYTHING: frozenset((Effect.WRITE, Effect.SEND, Effect.MONEY)),
     Mode.MONEY_ONLY: frozenset((Effect.MONEY,)),
@@ -29,7 +23,7 @@ _ASKS = {
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The call waits for a person. `fault` names the type of the error that held it, "" where none did."""
+    """The call waits for a person. `fault` is the type of the error that held it, "" where its mode did."""
 
     fault: str = ""
 
@@ -40,3 +34,52 @@ class Unasked:
 
     reason: str
     rule: Rule | None = None
+
+
+def effect_to_judge(call: Call, claimed: Effect | None, tables: Tables) -> Effect:
+    """The effect of a call: the table's, raised to what the asker claims, and to SEND for an activity that the
+    directory does not list. Never raises: of a call that cannot be judged it is MONEY, which no mode lets through."""
+    try:
+        least = Effect.SEND if call.unlisted_run else Effect.READ
+        return max(effect_of(call, tables), claimed or Effect.READ, least, key=lambda effect: effect.rank)
+    except Exception as error:
+        _report(call, error)
+        return Effect.MONEY
+
+
+def decide_whether_to_ask(
+    call: Call,
+    effect: Effect,
+    mode: Mode,
+    rules: RuleBook,
+    now: datetime,
+    *,
+    needed: int = 1,
+    barred: str | None = None,
+) -> Held | Unasked:
+    """The one order, first match wins: a read runs; a standing rule lets it run; what the mode asks for is held; the
+    rest runs. Never raises: an error in any of this holds the call.
+
+    The runtime plays no part: turns, drafts and external calls are all opened through here, so rules hold for each. A
+    rule cannot stand in for several people, so none counts where more than one is `needed`, save one for money: an
+    administrator, who also says how many are needed, has made it with its ceiling. Nor can a rule stand in for somebody
+    who may not answer: none counts that the `barred` person made, on whose behalf the agent acts where the route wants
+    four eyes.
+    """
+    try:
+        if effect is Effect.READ:
+            return Unasked(say("unasked_read"))
+        for rule in rules.covering(call, effect, now):
+            if (needed == 1 or rule.for_money) and (barred is None or rule.created_by != barred):
+                return Unasked(rule.label, rule)
+        if effect in ASKED_FOR[mode]:
+            return Held()
+        return Unasked(say("unasked_mode", mode=mode.value))
+    except Exception as error:
+        _report(call, error)
+        return Held(type(error).__name__)
+
+
+def _report(call: Call, error: Exception) -> None:
+    # The error's own words may hold an argument.
+    log.error("judging failed", extra={"agent": call.agent, "tool": call.tool, "error": type(error).__name__})

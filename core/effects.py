@@ -16,13 +16,16 @@ from core.effects_shell import effect_of_program, effect_of_shell
 from core.effects_sql import effect_of_sql
 from core.effects_table import SHIPPED
 
-__all__ = ["SHIPPED", "BadEffects", "Call", "Tables", "effect_of", "rows_of", "tables_from"]
+__all__ = [
+    "OVERRIDE", "SHIPPED", "BadEffects", "Call", "Row", "Tables", "arguments_of", "effect_of", "key_of", "members",
+    "rows_of", "said_by_name", "tables_from",
+]  # fmt: skip
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:/ -]*")
 _MCP = re.compile(r"mcp(?:__|[.:/])(?P<rest>.+)", re.DOTALL)
 _MCP_WORDS = frozenset(("mcp", "server"))
 _DELETED_FILE = re.compile(r"^(\*\*\* Delete File: |\+\+\+ /dev/null|deleted file mode )", re.MULTILINE)
-_OVERRIDE = re.compile(r"x-?http-?method|x-?method-?override", re.IGNORECASE)
+OVERRIDE = re.compile(r"x-?http-?method|x-?method-?override", re.IGNORECASE)
 NAME_WORDS = 16
 
 
@@ -74,6 +77,14 @@ def effect_of(call: Call, tables: Tables) -> Effect:
 def rows_of(call: Call, tables: Tables) -> list[Row]:
     """Every row that may be meant by the call's name."""
     return [reading.row for reading in _readings(tables, call.tool, call.operation)]
+
+
+def said_by_name(call: Call, tables: Tables) -> bool:
+    """Whether tool and operation alone say how far the call reaches, whatever its arguments."""
+    return not any(
+        each.row.fields or each.row.reaches_nobody or (each.row.operations and not each.operation)
+        for each in _readings(tables, call.tool, call.operation)
+    )
 
 
 def arguments_of(arguments: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -178,7 +189,7 @@ def _operations(reading: _Reading, given: Mapping[str, Sequence[Any]]) -> list[t
     row = reading.row
     found = [(reading.operation, reading.words)] if reading.operation else []
     for name in row.operation_fields:
-        for value in _members(given.get(name, ())):
+        for value in members(given.get(name, ())):
             found.append((_value_key(value) or "?", words_of(value) if isinstance(value, str) else ()))
     # With an address and no operation a browser may be meant to go there.
     if not found and "operation" in row.defaults and given.keys().isdisjoint(row.url_fields):
@@ -188,7 +199,7 @@ def _operations(reading: _Reading, given: Mapping[str, Sequence[Any]]) -> list[t
 
 def _values(row: Row, name: str, given: Mapping[str, Sequence[Any]]) -> Sequence[Any]:
     if name in given:
-        return list(_members(given[name]))
+        return list(members(given[name]))
     return [row.defaults[name]] if name in row.defaults else [None]
 
 
@@ -199,7 +210,7 @@ def _of_value(row: Row, values: Mapping[str, Effect], value: Any) -> Effect:
     return worst([Effect.SEND, row.effect, _by_words(words_of(value)) if isinstance(value, str) else Effect.SEND])
 
 
-def _members(values: Iterable[Any]) -> Iterator[Any]:
+def members(values: Iterable[Any]) -> Iterator[Any]:
     """The values that are no lists, in order, lists within lists spelt out."""
     waiting = list(values)[::-1]
     while waiting:
@@ -224,16 +235,16 @@ def _of_text(row: Row, call: Call, given: Mapping[str, Sequence[Any]], tables: T
     if not row.reads:
         return Effect.READ
     if row.reads in ("shell", "patch", "http"):
-        text = "\n".join(str(value) for values in given.values() for value in _members(values))
+        text = "\n".join(str(value) for values in given.values() for value in members(values))
         if row.reads == "shell":
             return effect_of_shell(text, tables.programs)
         says = (
-            _DELETED_FILE.search(text) if row.reads == "patch" else _OVERRIDE.search(text) and "delete" in text.lower()
+            _DELETED_FILE.search(text) if row.reads == "patch" else OVERRIDE.search(text) and "delete" in text.lower()
         )
         return Effect.MONEY if says else Effect.READ
     texts = [value for name in row.texts for value in given.get(name, ())]
     if row.reads == "sql":
-        effects = [effect_of_sql(str(value)) for value in _members(texts)]
+        effects = [effect_of_sql(str(value)) for value in members(texts)]
     else:
         line = " ".join([*call.operation.split(), *map(_command_line, texts)])
         effects = [effect_of_program(row.reads, line, tables.programs)]
@@ -259,7 +270,7 @@ def _holds(nobody: Nobody, operations: frozenset[str], given: Mapping[str, Seque
         elif name not in nobody.equal and name not in nobody.only:
             return False
     return all(
-        all(_value_key(value) in wanted for value in _members(given[name])) if name in given else "" in wanted
+        all(_value_key(value) in wanted for value in members(given[name])) if name in given else "" in wanted
         for name, wanted in nobody.equal.items()
     )
 

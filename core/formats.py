@@ -33,7 +33,17 @@ _SIZES = ("kB", "MB", "GB", "TB", "PB")
 
 
 def money_text(amount: Any, currency: Any, locale: str = "en") -> str | None:
-    """`49.00 GBP`; None for what is no amount of a known currency.
+    """`49.00 GBP`; None for what is no amount of a known currency."""
+    if (money := money_of(amount, currency)) is None:
+        return None
+    value, code = money
+    digits = _MINOR_UNITS.get(code, 2)
+    pattern = "#,##0." + "0" * digits if digits else "#,##0"
+    return f"{format_decimal(value, format=pattern, locale=locale)} {code}"
+
+
+def money_of(amount: Any, currency: Any) -> tuple[Decimal, str] | None:
+    """An amount in the major unit, and the currency's code; None for what is no amount of a known currency.
 
     An integer counts the minor unit of the ISO 4217 currency, a decimal string the major unit (design section 5).
     """
@@ -45,15 +55,11 @@ def money_text(amount: Any, currency: Any, locale: str = "en") -> str | None:
         return None
     digits = _MINOR_UNITS.get(code, 2)
     if isinstance(amount, int):
-        value = Decimal(amount).scaleb(-digits)
-    elif isinstance(amount, str) and _MAJOR.fullmatch(amount):
-        value = Decimal(amount)
-        if -int(value.as_tuple().exponent) > digits:
-            return None
-    else:
+        return Decimal(amount).scaleb(-digits), code
+    if not isinstance(amount, str) or not _MAJOR.fullmatch(amount):
         return None
-    pattern = "#,##0." + "0" * digits if digits else "#,##0"
-    return f"{format_decimal(value, format=pattern, locale=locale)} {code}"
+    value = Decimal(amount)
+    return (value, code) if -int(value.as_tuple().exponent) <= digits else None
 
 
 def date_text(value: Any, locale: str = "en") -> str | None:

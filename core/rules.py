@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
-from uuid import UUID
+from typing import Any
+
+from core.approvals import Effect
+from core.canonical import parts_of, value_at
+from core.effects import OVERRIDE, Call, Row, Tables, arguments_of, key_of, members, rows_of, said_by_name
+from core.formats import money_of
+from core.origins import origin_of
+from core.visible import units, visible
+from core.wording import VALUE_LIMIT, bounded, fill, moment_text
+
+# Arguments that say whom a call reaches, where goes what it fetches, what it runs, and how much it moves: one that a
+# rule does not look at could turn an allowed call into another.
+_PEOPLE = frozenset(str.split("""
+    to cc bcc recipient recipients torecipients ccrecipients bccrecipients email emails attendees invitees guests
+    participants channel channels channelid chat chatid conversation conversationid user users userid phone phonenumber
+    sharewith
+"""))  # fmt: skip
+_ADDRESSES = frozenset(str.split("""
+    url urls uri href endpoint baseurl apiurl targeturl requesturl host hostname proxy proxies proxyurl unixsocket
+    socketpath resolve connectto
+"""))  # fmt: skip
+_PROGRAMS = frozenset(str.split("""
+    command commands cmd commandline argv script scripts code source program sql statement statements expression shell
+    bash python javascript stdin eval
+"""))  # fmt: skip
+_AMOUNTS = frozenset(str.split("""
+    amount amounts total totalamount subtotal price unitamount unitprice sum value fee tip cost quantity qty
+    amountdue applicationfee applicationfeeamount transferamount
+"""))  # fmt: skip
+_METHOD = re.compile(r"[A-Z]{1,20}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class ScopeKind(StrEnum):
@@ -21,20 +54,25 @@ class ScopeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a rule would cover: `value` is compared exactly, `shown` is the part of it that a label names."""
+    """What a rule covers: calls of this tool and operation of which `value` is said, compared exactly.
+
+    `value` is the digest; the recipients as a JSON list, after the pointer that found them (""  where the table names
+    the arguments); `GET https://api.example.com` or, of a tool without methods, the origin alone; "" for an operation
+    or a tool. A `tool` scope has operation "".
+    """
 
     kind: ScopeKind
     tool: str
     operation: str
-    value: str
-    shown: str = ""
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row of the rules table. A rule for money has a ceiling and an expiry; no other rule covers money.
+    """One row of the rules table. A rule with a ceiling is for money, and only such a rule covers money.
 
-    `ceiling_amount` is a decimal in the currency's major unit. A `tool` rule has operation "".
+    `ceiling_amount` is a decimal in the currency's major unit, the most that one call may move; such a rule covers
+    nothing without an expiry. Only an administrator makes one, by command line or HTTP.
     """
 
     id: str
@@ -51,8 +89,12 @@ class Rule:
     ceiling_currency: str | None = None
 
     @property
+    def scope(self) -> Scope:
+        return Scope(self.scope_kind, self.tool, self.operation, self.scope_value)
+
+    @property
     def for_money(self) -> bool:
-        return self.ceiling_amount is not None
+        return self.ceiling_amount is not None or self.ceiling_currency is not None
 
     @property
     def method(self) -> str:
@@ -61,6 +103,325 @@ class Rule:
         return method if space and self.scope_kind is ScopeKind.HOST else ""
 
 
-def token_of(rule_id: str) -> str:
-    """What a button about a rule carries: 96 of the bits of its id, in base64url, as long as a message's token."""
-    return urlsafe_b64encode(UUID(rule_id).bytes[4:]).decode()
+class BadRule(ValueError):
+    """A rule that cannot be made; says what would be right."""
+
+
+# Which calls a rule covers
+
+
+class RuleBook:
+    """The rules of one agent, found by what a call is: as fast with a thousand rules as with one."""
+
+    def __init__(self, rules: Iterable[Rule], tables: Tables) -> None:
+        self.tables = tables
+        self._by_scope: dict[Scope, list[Rule]] = {}
+        for rule in rules:
+            self._by_scope.setdefault(rule.scope, []).append(rule)
+
+    def covering(self, call: Call, effect: Effect, now: datetime) -> Iterator[Rule]:
+        """The rules that cover a call of this effect, the narrowest first."""
+        if not self._by_scope:
+            return
+        for scope in scopes_of(call, self.tables):
+            for rule in self._by_scope.get(scope, ()):
+                if _holds(rule, call, effect, self.tables, now):
+                    yield rule
+
+
+def covers(rule: Rule, call: Call, effect: Effect, tables: Tables, now: datetime) -> bool:
+    """Whether a rule lets this call run unasked."""
+    return rule.scope in scopes_of(call, tables) and _holds(rule, call, effect, tables, now)
+
+
+def _holds(rule: Rule, call: Call, effect: Effect, tables: Tables, now: datetime) -> bool:
+    if rule.agent != call.agent or (rule.expires_at is not None and rule.expires_at <= now):
+        return False
+    if not rule.for_money:
+        return effect is not Effect.MONEY
+    if rule.expires_at is None or rule.ceiling_amount is None:
+        return False
+    ceiling, amounts = Decimal(rule.ceiling_amount), _amounts(call, tables)
+    return bool(amounts) and all(code == rule.ceiling_currency and 0 < amount <= ceiling for amount, code in amounts)
+
+
+def scopes_of(call: Call, tables: Tables) -> list[Scope]:
+    """Every scope that the call lies in, the narrowest first.
+
+    A command lies in that of exactly its arguments alone, and so does a call whose activity the directory does not
+    list: any other rule names a tool, not what would run under its name.
+    """
+    tool, operation = call.tool, call.operation
+    found = [Scope(ScopeKind.ARGUMENTS, tool, operation, call.digest)] if call.digest else []
+    rows, given = rows_of(call, tables), arguments_of(call.arguments)
+    if call.unlisted_run or _is_command(rows, given):
+        return found
+    if (people := _people(call, rows, given)) is not None:
+        found.append(Scope(ScopeKind.RECIPIENT, tool, operation, people))
+    if (host := _host(call, rows, given)) is not None:
+        found.append(Scope(ScopeKind.HOST, tool, operation, host))
+    if operation:
+        found.append(Scope(ScopeKind.OPERATION, tool, operation))
+    found.append(Scope(ScopeKind.TOOL, tool, ""))
+    return found
+
+
+# Which scopes a card offers
+
+
+def scopes_for(call: Call, effect: Effect, tables: Tables, needed: int = 1) -> list[Scope]:
+    """The scopes that the card of a held call may offer, the narrowest first; each only where its label names all that
+    the rule would cover.
+
+    Exactly these arguments, and at most one that is wider: the recipients or the host where the call has such, and only
+    where they can be read; the operation, or the tool of a call without one, only where neither says more about how
+    far a call reaches. Nothing for money, nor where more than one must allow. The runtime plays no part: drafts and
+    external calls are opened through the same rules as turns, so a rule is as good for them.
+    """
+    if effect in (Effect.READ, Effect.MONEY) or needed > 1:
+        return []
+    rows, shown = rows_of(call, tables), call.presentation
+    if any(row.recipients for row in rows) or shown.recipient:
+        wider = ScopeKind.RECIPIENT
+    elif any(row.url_fields for row in rows) or shown.url:
+        wider = ScopeKind.HOST
+    elif call.operation:
+        wider = ScopeKind.OPERATION
+    else:
+        wider = ScopeKind.TOOL
+    if wider in (ScopeKind.OPERATION, ScopeKind.TOOL) and not said_by_name(call, tables):
+        wider = ScopeKind.ARGUMENTS
+    offered = (scope for scope in scopes_of(call, tables) if scope.kind in (ScopeKind.ARGUMENTS, wider))
+    return [scope for scope in offered if all(map(_can_be_named, _named(scope)))]
+
+
+# What a call says of whom it reaches, where, and how much it moves
+
+
+def _is_command(rows: Sequence[Row], given: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether the arguments hold a program; of a tool that is not listed, their names tell."""
+    return any(row.command for row in rows) or (not rows and not _PROGRAMS.isdisjoint(given))
+
+
+def _people(call: Call, rows: Sequence[Row], given: Mapping[str, Sequence[Any]]) -> str | None:
+    """The value of the recipient scope; None where a recipient cannot be read, or there is none."""
+    known = {name for row in rows for name in row.recipients}
+    pointer = ""
+    if known:
+        values = [value for name in given if name in known | _PEOPLE for value in given[name]]
+    else:
+        pointer = call.presentation.recipient or ""
+        others = [name for name in given if name in _PEOPLE and name != key_of(parts_of(pointer + "/")[0])]
+        if not pointer.startswith("/") or any(not _is_empty(value) for name in others for value in given[name]):
+            return None
+        values = [value_at(call.arguments, pointer)]
+    people: set[str] = set()
+    for value in members(value for value in values if not _is_empty(value)):
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str) or not _is_plain(value):
+            return None
+        people.add(value)
+    return json.dumps([pointer, *sorted(people)], ensure_ascii=False) if people else None
+
+
+def _host(call: Call, rows: Sequence[Row], given: Mapping[str, Sequence[Any]]) -> str | None:
+    """The value of the host scope: one origin, with the method of a tool that has one."""
+    fields = {name for row in rows for name in row.url_fields}
+    if fields:
+        values = [value for name in given if name in fields for value in given[name]]
+    else:
+        pointer = call.presentation.url or ""
+        if not pointer.startswith("/"):
+            return None
+        fields, values = {key_of(parts_of(pointer)[0])}, [value_at(call.arguments, pointer)]
+    others = [name for name in given if name in _ADDRESSES and name not in fields]
+    if any(not _is_empty(value) for name in others for value in given[name]):
+        return None
+    origins = {origin_of(value) for value in members(value for value in values if not _is_empty(value))}
+    origin = origins.pop() if len(origins) == 1 else None
+    if origin is None or not any("method" in row.fields for row in rows):
+        return origin
+    default = next((row.defaults["method"] for row in rows if "method" in row.defaults), None)
+    methods = {value.upper() if isinstance(value, str) else "" for value in members(given.get("method", [default]))}
+    method = methods.pop() if len(methods) == 1 else ""
+    # A header can make another method of it.
+    if not _METHOD.fullmatch(method) or any(
+        OVERRIDE.search(str(value)) for values in given.values() for value in values
+    ):
+        return None
+    return f"{method} {origin}"
+
+
+def _amounts(call: Call, tables: Tables) -> list[tuple[Decimal, str]]:
+    """Every amount that the call would move; none where any cannot be read.
+
+    The arguments that the table names, else the money lines of the presentation. An amount that neither shows, or a
+    quantity other than 1, makes all of it unreadable.
+    """
+    given = arguments_of(call.arguments)
+    pairs = [row.amount for row in rows_of(call, tables) if row.amount is not None and row.amount[0] in given]
+    read: set[str] = set()
+    found: list[tuple[Any, Any]] = []
+    for amount, currency in dict.fromkeys(pairs):
+        found += [(value, code) for value in given[amount] for code in given.get(currency, [None])]
+        read.add(amount)
+    if not pairs:
+        for _, source, *form in call.presentation.lines:
+            if form and form[0].startswith("money:"):
+                found.append(
+                    (value_at(call.arguments, source), value_at(call.arguments, form[0].removeprefix("money:")))
+                )
+                read.add(source)
+    amounts = [money_of(amount, currency) for amount, currency in found]
+    if any(amount is None for amount in amounts) or not all(
+        _is_read(*each, read) for each in _walk(call.arguments, "")
+    ):
+        return []
+    return [amount for amount in amounts if amount is not None]
+
+
+def _is_read(pointer: str, name: str, value: Any, read: set[str]) -> bool:
+    """Whether an argument is no amount, or one that was looked at."""
+    if name not in _AMOUNTS or isinstance(value, dict | list) or value is None:
+        return True
+    return pointer in read or (pointer.count("/") == 1 and name in read) or (name in ("quantity", "qty") and value == 1)
+
+
+def _walk(value: Any, pointer: str) -> Iterator[tuple[str, str, Any]]:
+    """Every member of objects at any depth, with its pointer and the key of its name."""
+    waiting = [(pointer, value)]
+    while waiting:
+        pointer, value = waiting.pop()
+        if isinstance(value, Mapping):
+            for name, member in value.items():
+                here = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+                yield here, key_of(name), member
+                waiting.append((here, member))
+        elif isinstance(value, list):
+            waiting += [(f"{pointer}/{at}", member) for at, member in enumerate(value)]
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", [], {})
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text is on a label what it is in the call: nothing unseen, nothing around it, on one line."""
+    return text != "" and text.strip() == text and visible(text, lines=False) == text
+
+
+# Making one
+
+
+def scope_named(kind: str, tool: str, operation: str, value: str, tables: Tables) -> Scope:
+    """The scope that an administrator names without a call; raises BadRule.
+
+    `value` is a digest, a recipient, or `GET https://api.example.com` (the method only where the tool has one).
+    """
+    if kind not in tuple(ScopeKind):
+        raise BadRule(f"the scope must be one of {', '.join(ScopeKind)}")
+    scope = Scope(ScopeKind(kind), tool, operation, value)
+    rows = rows_of(Call(tool, operation), tables)
+    if any(row.command for row in rows) and scope.kind is not ScopeKind.ARGUMENTS:
+        raise BadRule(f"{tool} runs commands: a rule for it can cover exactly these arguments and nothing wider")
+    match scope.kind:
+        case ScopeKind.ARGUMENTS:
+            if not _DIGEST.fullmatch(value):
+                raise BadRule("the value must be the digest of a request, as `placet show` prints it (sha256:...)")
+        case ScopeKind.RECIPIENT:
+            if not any(row.recipients for row in rows):
+                raise BadRule(f"nothing says whom {tool} reaches; list its arguments under effects.recipients")
+            if not _is_plain(value):
+                raise BadRule("the value must be the recipient, exactly as the agent writes it")
+            scope = Scope(scope.kind, tool, operation, json.dumps(["", value], ensure_ascii=False))
+        case ScopeKind.HOST:
+            scope = Scope(scope.kind, tool, operation, _named_host(rows, tool, value))
+        case ScopeKind.OPERATION:
+            if not operation or value:
+                raise BadRule("this scope needs an operation, and no value")
+        case ScopeKind.TOOL:
+            if operation or value:
+                raise BadRule("this scope covers every operation of the tool: name neither an operation nor a value")
+    return scope
+
+
+def _named_host(rows: Sequence[Row], tool: str, value: str) -> str:
+    method, _, url = value.rpartition(" ")
+    has_method = any("method" in row.fields for row in rows)
+    origin = origin_of(url)
+    if not any(row.url_fields for row in rows):
+        raise BadRule(f"nothing says where {tool} goes; list its arguments under effects.url_fields")
+    if origin is None or url.rstrip("/") != origin:
+        raise BadRule("the value must end in an address without a path, such as https://api.example.com")
+    if has_method != bool(_METHOD.fullmatch(method)):
+        needs = (
+            "must begin with a method, such as GET https://api.example.com" if has_method else "takes no method here"
+        )
+        raise BadRule(f"the value {needs}")
+    return f"{method} {origin}".strip()
+
+
+def ceiling_of(amount: str, currency: str) -> tuple[str, str]:
+    """The ceiling of a money rule as it is kept; raises BadRule."""
+    money = money_of(amount, currency)
+    if money is None or money[0] <= 0:
+        raise BadRule("the ceiling must be an amount above 0 with its currency, such as 50.00 GBP")
+    return format(money[0], "f"), money[1]
+
+
+# Words
+
+
+def label_of(
+    scope: Scope,
+    locale: str = "en",
+    *,
+    expires_at: datetime | None = None,
+    ceiling: tuple[str, str] | None = None,
+) -> str:
+    """What a rule of this scope covers, how much, and for how long."""
+    what = fill("rule_tool", locale=locale, tool=_cut(scope.tool))
+    if scope.operation and scope.kind is not ScopeKind.OPERATION:
+        what = fill("rule_tool_operation", locale=locale, tool=_cut(scope.tool), operation=_cut(scope.operation))
+    match scope.kind:
+        case ScopeKind.ARGUMENTS:
+            words = fill("rule_arguments", locale=locale, what=what)
+        case ScopeKind.RECIPIENT:
+            words = fill("rule_recipient", locale=locale, what=what, recipient=_cut(_named(scope)[-1]))
+        case ScopeKind.HOST if " " in scope.value:
+            method, _, origin = scope.value.partition(" ")
+            words = fill("rule_host_method", locale=locale, what=what, method=_cut(method), origin=_cut(origin))
+        case ScopeKind.HOST:
+            words = fill("rule_host", locale=locale, what=what, origin=_cut(scope.value))
+        case ScopeKind.OPERATION:
+            operation = _cut(scope.operation)
+            words = fill("rule_operation", locale=locale, tool=_cut(scope.tool), operation=operation)
+        case ScopeKind.TOOL:
+            words = fill("rule_every_call", locale=locale, what=what)
+    if ceiling is not None:
+        words = fill("rule_ceiling", locale=locale, rule=words, amount=" ".join(ceiling))
+    if expires_at is None:
+        return fill("rule_until_removed", locale=locale, rule=words)
+    return fill("rule_until", locale=locale, rule=words, when=moment_text(expires_at, locale=locale))
+
+
+def label_of_rule(rule: Rule, locale: str = "en") -> str:
+    ceiling = (rule.ceiling_amount or "", rule.ceiling_currency or "") if rule.for_money else None
+    return label_of(rule.scope, locale, expires_at=rule.expires_at, ceiling=ceiling)
+
+
+def _named(scope: Scope) -> list[str]:
+    """The parts of a scope that its label names; the last is what it says of the value."""
+    names = [name for name in (scope.tool, scope.operation) if name]
+    if scope.kind is ScopeKind.RECIPIENT:
+        return [*names, ", ".join(json.loads(scope.value)[1:])]
+    return [*names, scope.value] if scope.kind is ScopeKind.HOST else names
+
+
+def _can_be_named(text: str) -> bool:
+    return _is_plain(text) and units(text) <= VALUE_LIMIT
+
+
+def _cut(text: str) -> str:
+    return bounded(text, VALUE_LIMIT)
