@@ -16,19 +16,20 @@ from typing import Any
 
 import pytest
 import typer
+from discord import Permissions
 from fastapi.routing import APIRoute
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
 from adapters.cli import app
-from adapters.directory_file import read_directory
+from adapters.directory_file import DirectoryError, read_directory
 from adapters.http import administration, approvals, events, health
 from adapters.http.problems import CODES
 from adapters.http.views import ApprovalView
 from adapters.metrics import Metrics
 from adapters.settings import Settings
-from bots import discord, slack, telegram
+from bots import PLATFORMS, discord, slack, telegram
 from core.approvals import Outcome, Permission, Status
 from core.asks import Ask, Presentation, Run, read_ask
 from core.leases import LASTS
@@ -84,7 +85,7 @@ def names_in(cell: str) -> list[str]:
     return SPAN.findall(cell)
 
 
-OPERATING, ASKING = ROOT / "docs/operating.md", ROOT / "docs/asking.md"
+OPERATING, ASKING, PEOPLE = ROOT / "docs/operating.md", ROOT / "docs/asking.md", ROOT / "docs/people.md"
 
 
 @each_page
@@ -193,6 +194,42 @@ def test_every_directory_example_can_be_applied(page: Path) -> None:
     for block in blocks(page, "yaml"):
         if "people:" in block.text:
             assert read_directory(block.text)["agents"]
+
+
+def test_the_quorum_that_cannot_be_met_is_refused_as_is_told() -> None:
+    (recipe,) = (block.text for block in blocks(PEOPLE, "yaml") if "needed: 2" in block.text)
+    with pytest.raises(DirectoryError) as refused:
+        read_directory(recipe.replace("needed: 2", "needed: 4"))
+    told = f"placet: placet.yaml:{refused.value.line}: {refused.value.problem}"
+    assert told in [line for block in blocks(PEOPLE, "console") for line in block.text.splitlines()]
+
+
+def test_each_recipe_does_what_its_heading_says() -> None:
+    recipes = [read_directory(block.text) for block in blocks(PEOPLE, "yaml")]
+    assert len(recipes) == 7
+    owner, quorum, oncall, four_eyes, groups, languages, platforms = recipes
+    assert owner["routes"] == []
+    assert [route["needed"] for route in quorum["routes"]] == [2, 1]
+    assert oncall["routes"][0]["escalate"]["after_s"] == 7200
+    assert four_eyes["routes"][0]["four_eyes"] is True
+    assert groups["groups"] == {"approver": ["slack:T01/S0123", "discord:80/81"]}
+    assert {chat["language"] for chat in languages["chats"].values()} == {"en", "de"}
+    assert {place.partition(":")[0] for place in platforms["routes"][0]["at"]} == {*PLATFORMS, "dm"}
+
+
+def test_the_bot_is_invited_to_discord_with_the_rights_that_are_named() -> None:
+    named = Permissions(
+        view_channel=True, send_messages=True, send_messages_in_threads=True, embed_links=True, attach_files=True,
+        read_message_history=True,
+    )  # fmt: skip
+    for page in (ROOT / "README.md", OPERATING):
+        assert re.findall(r"permissions=(\d+)", page.read_text()) == [str(named.value)], page.name
+
+
+def test_a_slack_app_of_the_manifest_may_do_what_is_told() -> None:
+    manifest = YAML(typ="safe").load(ROOT / "deploy/slack-manifest.yaml")
+    assert {*slack.SCOPES, slack.GROUP_SCOPE} <= {*manifest["oauth_config"]["scopes"]["bot"]}
+    assert manifest["settings"]["socket_mode_enabled"] is True
 
 
 def asks() -> Iterator[str]:
