@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
+from adapters.directory_forms import WHOLE, forms_of, is_group, is_place, right_group, right_place
+from adapters.settings import PLATFORMS
 from adapters.strict_yaml import (
     TEXT,
     DirectoryError,
@@ -31,30 +33,14 @@ from core.wording import LANGUAGES
 __all__ = ["DirectoryError", "read_directory"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-WHOLE = re.compile(r"[1-9][0-9]{0,18}")
-CHAT = re.compile(r"-?[1-9][0-9]{0,18}")
-BOT = re.compile(r"[A-Za-z0-9_]{1,64}")
-SLACK_TEAM = re.compile(r"[TE][A-Z0-9]{1,31}")
-SLACK_CHANNEL = re.compile(r"[CGDUW][A-Z0-9]{1,31}")
-DISCORD_BOT = re.compile(r"[\w.]{2,32}")
-SLACK_PERSON = re.compile(r"[A-Z0-9]{2,32}/[A-Z0-9]{2,32}")
 DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-SLACK_GROUP = re.compile(r"slack:[TE][A-Z0-9]{1,31}/S[A-Z0-9]{1,31}")
-DISCORD_ROLE = re.compile(r"discord:[1-9][0-9]{0,18}/[1-9][0-9]{0,18}")
-PLACES = {
-    "telegram": "dm or telegram[@bot]:<chat>[/<topic>], the chat as its number, such as telegram:-1001234/31",
-    "slack": "slack:[<team>/]<channel>, both by their ids, such as slack:T01/C0123",
-    "discord": "discord[@bot]:<channel>[/<thread>], both as their numbers, such as discord:123456/789",
-}
-ANY_PLACE = "dm, telegram[@bot]:<chat>[/<topic>], slack:[<team>/]<channel> or discord[@bot]:<channel>[/<thread>]"
-GROUPS = "slack:<team>/<user group>, such as slack:T01/S0123, or discord:<server>/<role>, such as discord:80/81"
 
 T = TypeVar("T")
 
 
-def read_directory(text: str) -> dict[str, Any]:
-    """The directory that `text` (YAML 1.2) declares, every reference checked. Raises DirectoryError.
+def read_directory(text: str, platforms: Collection[str] = PLATFORMS) -> dict[str, Any]:
+    """The directory that `text` (YAML 1.2) declares for these platforms, every reference checked; or DirectoryError.
 
     `{"people": {id: {"name", "identities": {platform: id text}, "language"}}, "chats": {place: {"language"}}, "roles":
     {id: [permission]}, "members": {role: [person]}, "groups": {role: [group]}, "agents": {id: {"owner", "mode", "runs":
@@ -62,13 +48,14 @@ def read_directory(text: str) -> dict[str, Any]:
     "remind_s", "escalate": {"after_s", "ask", "at"}}], "effects": as it is written}`; durations are seconds or None. An
     agent without a mode of its own has none here.
     """
-    return _File().read(root_of(text))
+    return _File(platforms=platforms).read(root_of(text))
 
 
 @dataclass(slots=True)
 class _File(Reading):
     """One reading of the file: what was declared so far, for the references that come after."""
 
+    platforms: Collection[str] = PLATFORMS
     people: dict[str, dict[str, Any]] = field(default_factory=dict)
     roles: dict[str, list[str]] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
@@ -126,7 +113,7 @@ class _File(Reading):
     def _chat(self, entry: Entry) -> dict[str, str]:
         if entry.key == "dm":
             refuse(entry.line, "dm is nobody's chat; give the person a language")
-        _check_place(entry.key, entry.line)
+        self._check_place(entry.key, entry.line)
         found = place_of(entry.key)
         if found is not None and found.account and f"@{found.account}:" in entry.key:
             refuse(entry.line, f"a chat speaks one language with every bot: leave @{found.account} out")
@@ -136,17 +123,12 @@ class _File(Reading):
         return {"language": self._language(fields["language"].value)}
 
     def _identity(self, person: str, entry: Entry) -> str:
-        known = {
-            "telegram": (WHOLE, "a positive whole number: the user's id, not the @name"),
-            "slack": (SLACK_PERSON, "<team>/<user>, such as T01/U01"),
-            "discord": (WHOLE, "a positive whole number: the user's id"),
-        }
-        if entry.key not in known:
-            unknown(entry.line, entry.key, "platform", known)
-        pattern, right = known[entry.key]
+        if entry.key not in self.platforms:
+            unknown(entry.line, entry.key, "platform", self.platforms)
+        forms = forms_of(entry.key)
         text = self.scalar(entry.value, f"identity {entry.key}", "str", "int")
-        if not pattern.fullmatch(text):
-            refuse(line_of(entry.value), f"the {entry.key} identity of {person} must be {right}")
+        if not forms.person.fullmatch(text):
+            refuse(line_of(entry.value), f"the {entry.key} identity of {person} must be {forms.person_words}")
         holder, line = self.identities.setdefault((entry.key, text), (person, entry.line))
         if holder != person:
             refuse(entry.line, f"this {entry.key} identity is already {holder}'s, on line {line}")
@@ -170,8 +152,8 @@ class _File(Reading):
         groups: dict[str, None] = {}
         for item in self.items(node, f"groups of {role}"):
             group = self.text(item, "a group")
-            if not SLACK_GROUP.fullmatch(group) and not DISCORD_ROLE.fullmatch(group):
-                refuse(line_of(item), f"{shown(group)} is no group: write {GROUPS}")
+            if not is_group(group, self.platforms):
+                refuse(line_of(item), f"{shown(group)} is no group: write {right_group(self.platforms)}")
             if group in groups:
                 refuse(line_of(item), f"{group} is there twice in groups of {role}")
             groups[group] = None
@@ -303,7 +285,8 @@ class _File(Reading):
         places: list[str] = []
         for item in self.items(entry.value, "at", least=1):
             place, line = self.text(item, "a place"), line_of(item)
-            _check_place(place, line)
+            if place != "dm":
+                self._check_place(place, line)
             if place in places:
                 refuse(line, f"the place {place} is there twice")
             places.append(place)
@@ -312,6 +295,10 @@ class _File(Reading):
             refuse(entry.line, f"dm reaches nobody: who is in the groups of {', '.join(roles)} is known only once they "
                    "press; name a channel")  # fmt: skip
         return places
+
+    def _check_place(self, place: str, line: int) -> None:
+        if not is_place(place, self.platforms):
+            refuse(line, f"{shown(place)} is no place: write {right_place(place, self.platforms)}")
 
     def _duration(self, entry: Entry | None) -> int | None:
         if entry is None:
@@ -323,41 +310,3 @@ class _File(Reading):
         if not LIFETIME_MIN_S <= seconds <= LIFETIME_MAX_S:
             refuse(line_of(entry.value), f"{entry.key} must be from 10s to 720h")
         return seconds
-
-
-def _check_place(place: str, line: int) -> None:
-    platform = place.partition(":")[0].partition("@")[0]
-    right = {"telegram": _on_telegram, "slack": _on_slack, "discord": _on_discord}.get(platform)
-    if place != "dm" and (right is None or not right(place)):
-        refuse(line, f"{shown(place)} is no place: write {PLACES.get(platform, ANY_PLACE)}")
-
-
-def _on_telegram(place: str) -> bool:
-    found = place_of(place)
-    return (
-        found is not None
-        and found.platform == "telegram"
-        and CHAT.fullmatch(found.chat) is not None
-        and (not found.account or BOT.fullmatch(found.account) is not None)
-        and (not found.thread or WHOLE.fullmatch(found.thread) is not None)
-    )
-
-
-def _on_slack(place: str) -> bool:
-    found = place_of(place)
-    return (
-        found is not None
-        and SLACK_CHANNEL.fullmatch(found.chat) is not None
-        and (not found.account or SLACK_TEAM.fullmatch(found.account) is not None)
-        and not found.thread
-    )
-
-
-def _on_discord(place: str) -> bool:
-    found = place_of(place)
-    return (
-        found is not None
-        and WHOLE.fullmatch(found.chat) is not None
-        and (not found.account or DISCORD_BOT.fullmatch(found.account) is not None)
-        and (not found.thread or WHOLE.fullmatch(found.thread) is not None)
-    )

@@ -22,7 +22,7 @@ from core.wording import DEFAULT_LANGUAGE, LANGUAGES
 PREFIX = "PLACET_"
 FILE = Path("placet.toml")
 ADMIN_TOKEN_FILE = "admin-token"  # noqa: S105
-PLATFORMS = frozenset({"telegram", "slack", "discord"})
+PLATFORMS = ("telegram", "slack", "discord")
 # What Kubernetes puts into every container beside a Service that is called placet.
 _SERVICE_LINK = re.compile(r"^.*_SERVICE_(HOST|PORT(_.*)?)$|^.*PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?$")
 

@@ -108,7 +108,7 @@ async def apply(request: Request, services: Using, caller: ByAdmin) -> ChangesVi
     """Puts this directory in the place of the applied one, whole or not at all. A wrong line is named."""
     body = await read_body(request, YAML_OR_JSON, services.limits.directory)
     try:
-        wanted = await asyncio.to_thread(read_directory, body.decode("utf-8"))
+        wanted = await asyncio.to_thread(read_directory, body.decode("utf-8"), services.platforms)
     except UnicodeDecodeError:
         raise invalid(WHOLE, "not valid UTF-8") from None
     except DirectoryError as error:

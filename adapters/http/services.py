@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from adapters.metrics import Metrics
+from adapters.settings import PLATFORMS
 from core.people import Directory
 from core.ports import Clock, Feed, Store
 from core.redaction import Redaction
@@ -36,7 +37,8 @@ class Limits:
 class Services:
     """`approvals` is None in a process that serves health, metrics and webhooks only.
 
-    `checks` are asked by /readyz under their names; it answers 503 when one of `needed` fails.
+    `checks` are asked by /readyz under their names; it answers 503 when one of `needed` fails. `platforms` are those
+    that a directory may name.
     """
 
     approvals: Approvals | None
@@ -50,4 +52,5 @@ class Services:
     checks: Mapping[str, Check] = field(default_factory=dict)
     needed: frozenset[str] = frozenset({"database"})
     webhooks: Mapping[str, Webhook] = field(default_factory=dict)
+    platforms: Collection[str] = PLATFORMS
     limits: Limits = Limits()

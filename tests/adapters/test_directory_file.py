@@ -132,6 +132,26 @@ def test_a_chats_language_is_refused_with_the_reason(chats: str, told: str) -> N
     assert refusal_of(f"{FILE}chats:\n  {chats}\n") == (24, told)
 
 
+def test_another_platform_writes_its_ids_as_it_likes() -> None:
+    text = """
+people: {kim: {identities: {telegram: 1, mattermost: acme/qmd5oqtwoibz8}}}
+roles: {oncall: {permissions: [approvals:answer], groups: ["mattermost:acme/ops"]}}
+routes:
+  - {ask: [role:oncall], at: [mattermost:town-square, "mattermost@acme:qmd5/x1"]}
+"""
+    read = read_directory(text, {"telegram", "mattermost"})
+    assert read["people"]["kim"]["identities"] == {"telegram": "1", "mattermost": "acme/qmd5oqtwoibz8"}
+    assert read["groups"] == {"oncall": ["mattermost:acme/ops"]}
+    assert place_of(read["routes"][0]["at"][1]) == Destination("mattermost", "acme", "qmd5", "x1")
+    assert refusal_of(text) == (2, "unknown platform 'mattermost'; there are telegram, slack, discord")
+    with pytest.raises(
+        DirectoryError, match=r"is no place: write mattermost\[@bot\]:<chat>\[/<thread>\], by their ids"
+    ):
+        read_directory(text.replace("mattermost:town-square", '"mattermost:town square"'), {"telegram", "mattermost"})
+    with pytest.raises(DirectoryError, match=r"or mattermost\[@bot\]:<chat>\[/<thread>\]$"):
+        read_directory(text.replace("mattermost:town-square", "mattermots:x"), {"telegram", "mattermost"})
+
+
 def test_a_persons_language_is_refused_with_the_reason() -> None:
     wrong = changed("name: Ola Berg", "name: Ola Berg, language: fr")
     assert refusal_of(wrong) == (3, "unknown language 'fr'; there are de, en")
