@@ -191,9 +191,11 @@ _VOTES_OF = Statement(
     .where(t.votes.c.approval_id == bindparam("approval"))
     .order_by(t.votes.c.at, t.votes.c.person)
 )
-_DROP_VOTES = Statement(
+_DROP_VOTE = Statement(
     sa.delete(t.votes).where(
-        t.votes.c.approval_id == bindparam("approval"), t.votes.c.content_revision == bindparam("content")
+        t.votes.c.approval_id == bindparam("approval"),
+        t.votes.c.person == bindparam("by"),
+        t.votes.c.content_revision == bindparam("content"),
     )
 )
 _LINE = tuple(t.audit.c[field.name] for field in fields(AuditLine))
@@ -245,7 +247,17 @@ _FREE = sa.or_(_card.claim.is_(None), _card.claim_until.is_(None), _card.claim_u
 _STALE_CARDS = Statement(
     select(*_posted)
     .join_from(t.messages, t.approvals)
-    .where(sa.text(t.IS_CARD), _card.shown_revision != _row.revision, _FREE)
+    .where(
+        sa.text(t.IS_CARD),
+        sa.or_(
+            _card.shown_revision != _row.revision,
+            sa.and_(
+                sa.text("approvals.status = 'pending' AND attached_revision > 0"),
+                _card.attached_revision != _row.content_revision,
+            ),
+        ),
+        _FREE,
+    )
     .order_by(_card.posted_at)
     .limit(_LIMIT)
 )
@@ -498,8 +510,8 @@ class Ledger(People):
             for person, content, verdict, at, roles in self._rows(_VOTES_OF, {"approval": approval_id})
         ]
 
-    def drop_votes(self, approval_id: str, content_revision: int) -> None:
-        self._rows(_DROP_VOTES, {"approval": approval_id, "content": content_revision})
+    def drop_vote(self, approval_id: str, person: str, content_revision: int) -> None:
+        self._rows(_DROP_VOTE, {"approval": approval_id, "by": person, "content": content_revision})
 
     def audit(self, line: AuditLine) -> None:
         self._rows(_AUDIT, {column.name: getattr(line, column.name) for column in _LINE})

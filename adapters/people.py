@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam, select, update
@@ -16,9 +16,10 @@ from uuid_utils import uuid7
 
 from adapters import tables as t
 from adapters.statements import Line, Row, Statement
-from core.approvals import Actor, Agent, Mode, Permission, Person, Route
+from core.approvals import Actor, Agent, Mode, Permission, Person, Role, Route
+from core.buttons import rule_token
 from core.people import route_from
-from core.rules import Rule, ScopeKind, token_of
+from core.rules import Rule, ScopeKind
 
 EFFECTS = "effects"
 # The columns of a rule in the order of the fields of core.rules.Rule.
@@ -55,6 +56,11 @@ _AGENT_COLUMNS = select(
     _agents.version,
 )
 _AGENT = Statement(_AGENT_COLUMNS.where(_agents.id == bindparam("is_agent")))
+_HELD = {
+    "": _AGENT,
+    "share": Statement(_AGENT_COLUMNS.where(_agents.id == bindparam("is_agent")).with_for_update(read=True)),
+    "update": Statement(_AGENT_COLUMNS.where(_agents.id == bindparam("is_agent")).with_for_update()),
+}
 _AGENTS = Statement(_AGENT_COLUMNS.order_by(_agents.id))
 _APPLIED_AGENTS = Statement(
     select(
@@ -119,7 +125,9 @@ _ADD_RULE = Statement(
 )
 _DROP_RULE = Statement(sa.delete(t.rules).where(_rule.id == bindparam("is_rule")).returning(_rule.agent))
 _DOCUMENT = Statement(select(t.documents.c.document).where(t.documents.c.name == bindparam("named")))
-_GROUPS = Statement(select(t.roles.c.id, t.roles.c.groups).where(t.roles.c.groups.is_not(None)))
+_MAPPED_ROLES = Statement(
+    select(t.roles.c.id, t.roles.c.permissions, t.roles.c.groups).where(t.roles.c.groups.is_not(None))
+)
 _ROUTES = Statement(select(t.routes.c.document).order_by(t.routes.c.position))
 _LANGUAGES = Statement(select(t.chats.c.place, t.chats.c.language).order_by(t.chats.c.place))
 _APPLIED_PEOPLE = Statement(
@@ -189,13 +197,11 @@ def _delete(table: sa.Table, *names: str) -> Statement:
     return Statement(sa.delete(table).where(*[table.c[name] == bindparam(f"is_{name}") for name in names]))
 
 
-def tenant_and_id(platform: str, written: Any) -> tuple[str, str]:
+def tenant_and_id(written: Any) -> tuple[str, str]:
     """An identity as the directory file writes it: `T01/U01` is a team and a user, anything else a user."""
     text = str(written)
-    if platform == "slack" and "/" in text:
-        tenant, _, user = text.partition("/")
-        return tenant, user
-    return "", text
+    tenant, _, user = text.rpartition("/")
+    return tenant, user
 
 
 @lru_cache(maxsize=256)
@@ -254,8 +260,10 @@ class People:
     def identities(self, person_id: str) -> Sequence[Actor]:
         return [Actor(*row) for row in self._rows(_IDENTITIES, {"of_person": person_id})]
 
-    def agent(self, agent_id: str) -> Agent | None:
-        rows = self._rows(_AGENT, {"is_agent": agent_id})
+    def agent(self, agent_id: str, hold: Literal["", "share", "update"] = "") -> Agent | None:
+        # SQLite has one writer at a time.
+        held = hold if self._line.dialect.name == "postgresql" else ""
+        rows = self._rows(_HELD[held], {"is_agent": agent_id})
         return self._agent(rows[0]) if rows else None
 
     def agents(self) -> Sequence[Agent]:
@@ -303,12 +311,12 @@ class People:
         return Rule(**{**values, **moments, "scope_kind": ScopeKind(values["scope_kind"])})
 
     def add_rule(self, rule: Rule) -> Rule | None:
-        # First, since a call that is being opened holds the same row: either it sees the rule, or it is pending by now
+        # First, since a call that is being opened holds the agent: either it sees the rule, or it is pending by then
         # and the rule settles it.
         if not self._rows(_RAISE_VERSION, {"is_agent": rule.agent}):
             return None
         values = {name: getattr(rule, name) for name in RULE}
-        (row,) = self._rows(_ADD_RULE, {**values, "token": token_of(rule.id)})
+        (row,) = self._rows(_ADD_RULE, {**values, "token": rule_token(rule.id)})
         return self._rule(row)
 
     def drop_rule(self, rule_id: str) -> bool:
@@ -317,8 +325,11 @@ class People:
             self._rows(_RAISE_VERSION, {"is_agent": agent})
         return bool(rows)
 
-    def groups_of_roles(self) -> Mapping[str, frozenset[str]]:
-        return {role: frozenset(json.loads(groups)) for role, groups in self._rows(_GROUPS, {})}
+    def mapped_roles(self) -> Sequence[Role]:
+        return [
+            Role(role, _permissions(permissions), frozenset(json.loads(groups)))
+            for role, permissions, groups in self._rows(_MAPPED_ROLES, {})
+        ]
 
     def languages(self) -> Mapping[str, str]:
         return {row[0]: row[1] for row in self._rows(_LANGUAGES, {})}
@@ -416,7 +427,7 @@ class People:
             for platform, value in (written or {}).items():
                 # The file's word stands over what was linked from chat: this person's, and whoever else's this was.
                 self._rows(_delete(t.identities, "person", "platform"), {"is_person": person, "is_platform": platform})
-                tenant, user = tenant_and_id(platform, value)
+                tenant, user = tenant_and_id(value)
                 self._rows(
                     _put(t.identities),
                     {

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
+
+# Who decided what ran unasked.
+AUTO: Final = "auto"
 
 
 class Status(StrEnum):
@@ -104,6 +108,15 @@ class Person:
     permissions: frozenset[Permission] = frozenset()
     roles: frozenset[str] = frozenset()
     language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role that groups of a platform give to whoever is in them."""
+
+    id: str
+    permissions: frozenset[Permission]
+    groups: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,13 @@ class Run(_Strict):
         return queue
 
 
+class Notify(_Strict):
+    """The workflow that hears, by a signal, what became of a draft; the signal's argument is the update."""
+
+    workflow_id: Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+    signal: Name = "placet_update"
+
+
 class Presentation(_Strict):
     """How the caller would like the call shown; a line is [label, pointer-or-literal, format]."""
 
@@ -97,6 +104,7 @@ class Ask(_Strict):
     timeout_s: Annotated[int, Field(ge=LIFETIME_MIN_S, le=LIFETIME_MAX_S)] | None = None
     runtime: Runtime | None = None
     run: Run | None = None
+    notify: Notify | None = None
 
     @field_validator("effect", "runtime", mode="before")
     @classmethod
@@ -145,6 +153,8 @@ def read_ask(document: bytes | str, *, over: Literal["temporal", "http"]) -> Ask
         raise Invalid("runtime", "external is for HTTP; over Temporal use turn or draft")
     if runtime is Runtime.DRAFT and ask.run is None:
         raise Invalid("run", "a draft is sent by Placet, so it must name the activity to run")
+    if runtime is not Runtime.DRAFT and ask.notify is not None:
+        raise Invalid("notify", "only a draft is told of; whoever waits for a turn or an external call has its answer")
     if runtime is Runtime.EXTERNAL and ask.run is not None:
         raise Invalid("run", "an external call is run by its asker; leave run out")
     return Asked(ask, arguments_text, runtime)
@@ -179,7 +189,7 @@ def _problem(kind: str, message: str, loc: tuple[int | str, ...]) -> str:
 
 
 def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
-    models: dict[str, type[BaseModel]] = {"presentation": Presentation, "run": Run}
+    models: dict[str, type[BaseModel]] = {"presentation": Presentation, "run": Run, "notify": Notify}
     model = models.get(str(loc[0]), Ask) if len(loc) > 1 else Ask
     return list(model.model_fields)
 
@@ -190,3 +200,7 @@ def presentation_text(ask: Ask) -> str:
 
 def run_text(ask: Ask) -> str | None:
     return None if ask.run is None else json.dumps(ask.run.model_dump(), sort_keys=True)
+
+
+def notify_text(ask: Ask) -> str | None:
+    return None if ask.notify is None else json.dumps(ask.notify.model_dump(), sort_keys=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import secrets
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from enum import StrEnum
+from uuid import UUID
 
 DATA_LIMIT = 64
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -67,6 +69,11 @@ def unpack(text: str) -> ButtonData | None:
 def new_token() -> str:
     """A token for one message: 96 random bits in base64url, 16 characters."""
     return secrets.token_urlsafe(12)
+
+
+def rule_token(rule_id: str) -> str:
+    """What a button about a standing rule carries: 96 of the bits of its id, as long as a message's token."""
+    return urlsafe_b64encode(UUID(rule_id).bytes[4:]).decode()
 
 
 _VERBS = frozenset(verb.value for verb in Verb)

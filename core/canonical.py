@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
@@ -174,6 +174,46 @@ def parts_of(pointer: str) -> tuple[str, ...]:
 def pointer_of(parts: Iterable[str]) -> str:
     """The pointer that leads through these keys and list indices."""
     return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)
+
+
+def with_values(text: str, changes: Mapping[str, str]) -> str:
+    """The JSON text of an object in which the values at these pointers are these JSON texts; all else as it stood.
+
+    Raises LookupError for a pointer to nothing, and Unfit as `fields_of` does.
+    """
+    for pointer, value in changes.items():
+        start, end = _place_of(text, parts_of(pointer))
+        text = text[:start] + value + text[end:]
+    fields_of(text)
+    return text
+
+
+def _place_of(text: str, parts: tuple[str, ...]) -> tuple[int, int]:
+    """Where in a JSON text the value stands that these keys and list indices lead to."""
+    start = _skip(text, 0)
+    for part in parts:
+        opening = text[start]
+        if opening not in "{[":
+            raise LookupError(f"{pointer_of(parts)} points at nothing")
+        at = _skip(text, start + 1)
+        number = 0
+        while text[at] not in "}]":
+            key = str(number)
+            if opening == "{":
+                key, at = scanstring(text, at + 1, True)
+                at = _skip(text, _skip(text, at) + 1)
+            if key == part:
+                break
+            _, at = _decoder.raw_decode(text, at)
+            at = _skip(text, at)
+            if text[at] == ",":
+                at = _skip(text, at + 1)
+            number += 1
+        else:
+            raise LookupError(f"{pointer_of(parts)} points at nothing")
+        start = at
+    _, end = _decoder.raw_decode(text, start)
+    return start, end
 
 
 def digest_of(tool: str, operation: str, run: str | None, final_arguments: str) -> str:

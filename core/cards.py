@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from core.approvals import Approval, Attachment, Button, Card, Effect, Line, Outcome, Runtime, Status, Tone
+from core.approvals import AUTO, Approval, Attachment, Button, Card, Effect, Line, Outcome, Runtime, Status, Tone
 from core.beside import beside
 from core.buttons import Verb
 from core.canonical import parts_of, pointer_of, value_at
+from core.editing import lengths
 from core.formats import raw_text, value_text
 from core.redaction import Redaction
 from core.visible import units, visible, visible_json
@@ -23,7 +24,6 @@ from core.wording import bounded, broke_off, fill, in_language, moment_text, pla
 MAX_LINES, LINE_LIMIT, LINE_ROWS = 6, 300, 12
 TITLE_LIMIT, NAME_LIMIT, LABEL_LIMIT, NOTE_LIMIT, ERROR_LIMIT = 150, 80, 60, 300, 200
 MAX_ADDRESSES, FACT_FLOOR, FILE_LINE_LIMIT = 2, 120, 1_000
-AUTO = "auto"
 POINTER_LIMIT = 120
 # Without its status a card has at most this much text, so that every platform can show it whole, its own words added.
 CARD_LIMIT = 2_800
@@ -39,28 +39,37 @@ _MISSING = object()
 _Path = tuple[str, ...]
 
 
-def card_of(
-    approval: Approval,
-    people: Mapping[str, str],
-    now: datetime,
-    locale: str = "en",
-    *,
-    redaction: Redaction,
-    unlisted_run: bool = False,
-) -> Card:
-    """The card of a row as it stands (design section 8); `people` maps ids to names.
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a card says of an approval that its row does not hold.
 
-    `unlisted_run`: the directory does not list the activity that would run for the agent's tool. Times on the card are
-    absolute, so that it stays true however long it hangs in a chat; `now` only takes the buttons off when time is up.
+    `people` maps ids to names. `unlisted_run`: the directory does not list the activity that would run for the agent's
+    tool. `allowed`: the names of those whose Allow counts, where several are needed. `always`: a standing rule may be
+    made of this call.
     """
-    call = _call_of(approval, people, redaction, locale, unlisted_run)
+
+    people: Mapping[str, str] = field(default_factory=dict)
+    unlisted_run: bool = False
+    allowed: tuple[str, ...] = ()
+    paused: bool = False
+    always: bool = False
+
+
+def card_of(
+    approval: Approval, around: Surroundings, now: datetime, locale: str = "en", *, redaction: Redaction
+) -> Card:
+    """The card of a row as it stands (design section 8).
+
+    Times on the card are absolute, so that it stays true however long it hangs in a chat; `now` only takes the buttons
+    off when time is up.
+    """
+    call = _call_of(approval, around, redaction, locale)
     content = _content(call, LINE_LIMIT)
     for limit in _LINE_LIMITS[1:]:
         if _units_of(content) <= CARD_LIMIT:
             break
         content = _content(call, limit)
-    status, tone = _status(approval, people, now, redaction, locale)
-    open_now = approval.pending and now < approval.expires_at
+    status, tone = _status(approval, around, now, redaction, locale)
     when = moment_text(approval.expires_at, locale=locale)
     return Card(
         title=content.title,
@@ -70,29 +79,31 @@ def card_of(
         claim=content.claim,
         status=status,
         tone=tone,
-        buttons=_buttons(call) if open_now else (),
+        buttons=_buttons(call, around, now),
         attachments=(Attachment(call.file, _file_text(call)),) if content.in_file else (),
         digest=short_digest(approval.digest),
         expiry=fill("expires", locale=locale, when=when) if approval.pending else "",
         content_revision=approval.content_revision,
         revision=approval.revision,
         language=locale,
+        editable=call.editable,
     )
 
 
 async def draw(
-    approval: Approval,
-    people: Mapping[str, str],
-    now: datetime,
-    locale: str = "en",
-    *,
-    redaction: Redaction,
-    unlisted_run: bool,
+    approval: Approval, around: Surroundings, now: datetime, locale: str = "en", *, redaction: Redaction
 ) -> Card:
     """The same card, drawn beside the loop where there is much to read: no press may wait for it."""
-    card = partial(card_of, approval, people, now, locale, redaction=redaction, unlisted_run=unlisted_run)
+    card = partial(card_of, approval, around, now, locale, redaction=redaction)
     texts = (approval.final_arguments, approval.presentation, approval.reasoning, approval.context)
     return await beside(sum(len(text) for text in texts if text), card)
+
+
+def for_form(card: Card, fields: int, characters: int) -> Card:
+    """The card without Edit where the texts do not fit the form of a platform that takes so many, so long."""
+    if len(card.editable) <= fields and all(length <= characters for length in card.editable):
+        return card
+    return replace(card, buttons=tuple(button for button in card.buttons if button.verb != Verb.EDIT))
 
 
 def short_id(approval_id: str) -> str:
@@ -172,6 +183,8 @@ class _Call:
     run: Mapping[str, str]
     unlisted_run: bool
     on_behalf_of: str
+    edited_by: str
+    editable: tuple[int, ...]
     file: str
 
 
@@ -186,9 +199,8 @@ class _Content:
     in_file: bool
 
 
-def _call_of(
-    approval: Approval, people: Mapping[str, str], redaction: Redaction, locale: str, unlisted_run: bool
-) -> _Call:
+def _call_of(approval: Approval, around: Surroundings, redaction: Redaction, locale: str) -> _Call:
+    people, unlisted_run = around.people, around.unlisted_run
     arguments = redaction.value(json.loads(approval.final_arguments))
     presentation = json.loads(approval.presentation)
     lines, shown = _presented(presentation.get("lines") or [], arguments, redaction, locale)
@@ -217,6 +229,8 @@ def _call_of(
         run=run,
         unlisted_run=unlisted_run,
         on_behalf_of=behalf,
+        edited_by=people.get(approval.edited_by or "", approval.edited_by or ""),
+        editable=lengths(approval) if approval.pending else (),
         file=f"approval-{short_id(approval.id)}.txt",
     )
 
@@ -323,6 +337,9 @@ def _content(call: _Call, limit: int) -> _Content:
     title = cutter.cut(call.title, TITLE_LIMIT) if call.title else wants
     claim = cutter.cut(call.claim, 2 * limit, lines=True)
     body = [wants + "."] if call.title else []
+    if call.edited_by and call.approval.edited_at is not None:
+        when = moment_text(call.approval.edited_at, locale=call.locale)
+        body.append(fill("edited_by", locale=call.locale, who=bounded(call.edited_by, NAME_LIMIT), when=when))
     lost = (("more_lines", len(call.lines) - len(chosen)), ("more_arguments", len(call.unlisted) - len(further)))
     body += [say(key, locale=call.locale, count=count) for key, count in lost if count]
     in_file = cutter.has_cut or bool(call.context) or any(count for _, count in lost)
@@ -370,24 +387,46 @@ def _units_of(content: _Content) -> int:
     return units(content.title) + units(content.body) + units(content.claim) + lines
 
 
-def _buttons(call: _Call) -> tuple[Button, ...]:
-    confirm = ""
-    if call.approval.effect is Effect.MONEY:
-        confirm = say("confirm_money", locale=call.locale, agent=call.approval.agent, tool=call.approval.tool)
-    return (
-        Button(Verb.ALLOW, fill("button_allow", locale=call.locale), "success", confirm),
-        Button(Verb.DECLINE, fill("button_decline", locale=call.locale), "danger"),
-        Button(Verb.NOTE, fill("button_note", locale=call.locale)),
-    )
+def _buttons(call: _Call, around: Surroundings, now: datetime) -> tuple[Button, ...]:
+    approval, locale = call.approval, call.locale
+
+    def button(verb: Verb, key: str, style: str = "", confirm: str = "") -> Button:
+        return Button(verb, fill(key, locale=locale), style, confirm)
+
+    if approval.pending and now < approval.expires_at:
+        confirm = ""
+        if approval.effect is Effect.MONEY:
+            confirm = say("confirm_money", locale=locale, agent=approval.agent, tool=approval.tool)
+        return (
+            button(Verb.ALLOW, "button_allow", "success", confirm),
+            button(Verb.DECLINE, "button_decline", "danger"),
+            button(Verb.NOTE, "button_note"),
+            *((button(Verb.EDIT, "button_edit"),) if call.editable else ()),
+            *((button(Verb.ALWAYS, "button_always"),) if around.always else ()),
+        )
+    if approval.runtime is not Runtime.DRAFT:
+        return ()
+    # Until the claim, which comes after the 5 s, and later still while the agent is paused.
+    if approval.grace_until is not None and approval.outcome is Outcome.NONE and approval.claim_token is None:
+        return (button(Verb.UNDO, "button_undo"),)
+    if approval.restore_until is not None and approval.consumed_at is None:
+        return (button(Verb.RESTORE, "button_restore"),)
+    if approval.outcome in (Outcome.NOT_SENT, Outcome.UNKNOWN) and approval.dismissed_at is None:
+        return (button(Verb.AGAIN, "button_again"), button(Verb.DISMISS, "button_dismiss"))
+    return ()
 
 
 def _status(
-    approval: Approval, people: Mapping[str, str], now: datetime, redaction: Redaction, locale: str
+    approval: Approval, around: Surroundings, now: datetime, redaction: Redaction, locale: str
 ) -> tuple[str, Tone]:
     """The status line and how loud it is; empty while nothing but the answer is missing."""
+    people = around.people
     when = moment_text(approval.decided_at or approval.expires_at, locale=locale)
     by = approval.decided_by or ""
-    who, where = bounded(people.get(by, by), NAME_LIMIT), place_name(approval.decided_via or "", locale)
+    who = bounded(people.get(by, by), NAME_LIMIT) or fill("somebody", locale=locale)
+    if len(around.allowed) > 1:
+        who = bounded(", ".join(around.allowed), 2 * NAME_LIMIT)
+    where = place_name(approval.decided_via or "", locale)
     note = bounded(redaction.text((approval.note or "").strip()), NOTE_LIMIT, lines=True)
     match approval.status:
         case Status.PENDING if now >= approval.expires_at:
@@ -396,7 +435,13 @@ def _status(
             reason = in_language(approval.undeliverable, locale).rstrip(".")
             return say("card_undeliverable", locale=locale, reason=reason), Tone.BAD
         case Status.PENDING:
-            return "", Tone.QUIET
+            said = []
+            if around.allowed:
+                names, given = ", ".join(around.allowed), len(around.allowed)
+                said.append(say("card_votes", locale=locale, given=given, needed=approval.needed, names=names))
+            if around.paused:
+                said.append(say("card_paused", locale=locale, agent=approval.agent))
+            return " ".join(said), Tone.QUIET
         case Status.EXPIRED:
             return fill("card_expired", locale=locale, when=when), Tone.QUIET
         case Status.CANCELLED:
@@ -407,6 +452,8 @@ def _status(
                 text += "\n" + fill("card_replied", locale=locale, who=who, note=note)
             elif note:
                 text += "\n" + fill("card_note", locale=locale, note=note)
+            if around.paused and approval.consumed_at is None:
+                text += "\n" + say("card_on_resume", locale=locale, agent=approval.agent)
             return text, Tone.BAD
         case Status.APPROVED:
             if approval.decided_by == AUTO:
@@ -414,14 +461,14 @@ def _status(
             else:
                 key = "card_allowed_edited" if was_edited(approval) else "card_allowed"
                 text = fill(key, locale=locale, who=who, where=where, when=when)
-            after, tone = _outcome(approval, redaction, locale)
+            after, tone = _outcome(approval, around, redaction, locale)
             text = f"{text} {after}" if after else text
             if note and approval.decided_by != AUTO:
                 text += "\n" + fill("card_note", locale=locale, note=note)
             return text, tone
 
 
-def _outcome(approval: Approval, redaction: Redaction, locale: str) -> tuple[str, Tone]:
+def _outcome(approval: Approval, around: Surroundings, redaction: Redaction, locale: str) -> tuple[str, Tone]:
     error = in_language((approval.outcome_note or "").strip().rstrip("."), locale)
     error = bounded(redaction.text(error), ERROR_LIMIT)
     error = error or fill("unknown_error", locale=locale)
@@ -429,13 +476,18 @@ def _outcome(approval: Approval, redaction: Redaction, locale: str) -> tuple[str
         case Outcome.SENDING:
             return fill("card_sending", locale=locale), Tone.GOOD
         case Outcome.SENT:
-            return fill("card_sent", locale=locale), Tone.GOOD
+            draft = approval.runtime is Runtime.DRAFT
+            return fill("card_sent_draft" if draft else "card_sent", locale=locale), Tone.GOOD
         case Outcome.NOT_SENT:
             return fill("card_not_sent", locale=locale, error=error), Tone.BAD
         case Outcome.UNKNOWN if broke_off(approval):
             return fill("card_broke_off", locale=locale), Tone.ALERT
         case Outcome.UNKNOWN:
             return fill("card_failed", locale=locale, error=error), Tone.ALERT
+        case Outcome.NONE if around.paused and approval.consumed_at is None:
+            return say("card_on_resume", locale=locale, agent=approval.agent), Tone.GOOD
+        case Outcome.NONE if approval.grace_until is not None:
+            return fill("card_undo", locale=locale), Tone.GOOD
         case Outcome.NONE if approval.runtime is Runtime.EXTERNAL:
             return fill("card_asker_runs", locale=locale), Tone.GOOD
         case Outcome.NONE:

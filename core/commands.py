@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
-from core.approvals import Actor, Approval, Destination, Message, Person, Press, Reply, Tone
+from core.agents import not_linked, refused
+from core.approvals import Actor, Agent, Approval, Destination, Message, Mode, Person, Press, Reply, Tone
 from core.asks import LIFETIME_MAX_S
 from core.desk import Desk
+from core.people import Refusal
 from core.ports import Ledger, Telling
 from core.service import Approvals
 from core.wording import say, say_on, when_text
@@ -74,7 +76,7 @@ class ChatCommands:
         directory = self.approvals.directory
 
         def find(ledger: Ledger) -> tuple[Person | None, list[Approval], str]:
-            person = ledger.person_of(actor)
+            person = directory.person_at(ledger, actor)
             language = self._language(ledger, actor, person)
             if person is None:
                 return None, [], language
@@ -97,3 +99,88 @@ class ChatCommands:
         if len(rows) > LISTED:
             lines.append(say("pending_more", locale=language, count=len(rows) - LISTED))
         return Reply("\n".join(lines), Tone.QUIET, result="pending")
+
+    async def rules(self, actor: Actor, agent: str) -> Reply:
+        """The standing rules of an agent, with buttons that take them back."""
+        found = await self._agent(actor, agent, self.approvals.directory.may_rule)
+        if isinstance(found, Reply):
+            return found
+        person, known, language = found
+        return await self.desk.agents.listed(known.id, person, language)
+
+    async def mode(self, actor: Actor, agent: str, mode: str) -> Reply:
+        """How much an agent asks; set, where a mode is given."""
+        found = await self._agent(actor, agent, self.approvals.directory.may_set)
+        if isinstance(found, Reply):
+            return found
+        person, known, language = found
+        if mode and mode not in tuple(Mode):
+            return Reply(say("mode_unknown", locale=language, mode=mode), Tone.ALERT, result="mode_unknown")
+        done = await self.desk.agents.set_mode(known.id, Mode(mode), person) if mode else known
+        if isinstance(done, Refusal):
+            return refused(done, known.id, language)
+        words = say(f"mode_{done.mode.value}", locale=language)
+        key = "mode_set" if mode else "mode_is"
+        return Reply(
+            say(key, locale=language, agent=known.id, mode=words), Tone.GOOD if mode else Tone.QUIET, result=key
+        )
+
+    async def pause(self, actor: Actor, agent: str) -> Reply:
+        """Nothing that was allowed for an agent runs from now on."""
+        return await self._pausing(
+            actor, agent, self.desk.agents.pause, "paused", lambda agent: agent.paused_at is None
+        )
+
+    async def resume(self, actor: Actor, agent: str) -> Reply:
+        """What was decided while an agent was paused takes effect."""
+        return await self._pausing(
+            actor, agent, self.desk.agents.resume, "resumed", lambda agent: agent.paused_at is not None
+        )
+
+    async def _pausing(
+        self, actor: Actor, agent: str, do: Callable[[str, Person], Awaitable[Agent | Refusal]], key: str,
+        changes: Callable[[Agent], bool],
+    ) -> Reply:  # fmt: skip
+        found = await self._agent(actor, agent, self.approvals.directory.may_set)
+        if isinstance(found, Reply):
+            return found
+        person, known, language = found
+        done = await do(known.id, person)
+        if isinstance(done, Refusal):
+            return refused(done, known.id, language)
+        key = key if changes(known) else f"{key}_already"
+        return Reply(say(key, locale=language, agent=known.id), Tone.GOOD, result=key)
+
+    async def groups(self, platform: str) -> frozenset[str]:
+        """The groups of a platform that the directory maps to roles."""
+        roles = await self.approvals.store.read(lambda ledger: ledger.mapped_roles())
+        return frozenset(group for role in roles for group in role.groups if group.startswith(f"{platform}:"))
+
+    async def _agent(
+        self, actor: Actor, name: str, may: Callable[[Agent, Person], bool]
+    ) -> Reply | tuple[Person, Agent, str]:
+        """Who asks, the agent they name, and their language; or what they are told instead.
+
+        A person who may do it for one agent only need not name it.
+        """
+
+        def find(ledger: Ledger) -> tuple[Person | None, list[Agent], str]:
+            person = self.approvals.directory.person_at(ledger, actor)
+            agents = [agent for agent in ledger.agents() if person is not None and may(agent, person)]
+            return person, agents, self._language(ledger, actor, person)
+
+        person, theirs, language = await self.approvals.store.read(find)
+        self.approvals.spoken.note(actor, person.language if person else "")
+        if person is None:
+            return not_linked(actor, language)
+        if not name and len(theirs) == 1:
+            return person, theirs[0], language
+        if not name:
+            known = ", ".join(agent.id for agent in theirs) or say("nobody", locale=language)
+            return Reply(say("agent_which", locale=language, known=known), Tone.ALERT, result="agent_which")
+        agent = next((agent for agent in theirs if agent.id == name), None)
+        if agent is None:
+            # Whether there is such an agent is no business of whoever may do nothing with it.
+            text = say("agent_not_yours", locale=language, agent=name)
+            return Reply(text, Tone.ALERT, refused=True, result="not_yours")
+        return person, agent, language

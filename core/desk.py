@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from core.agents import Agents
 from core.approvals import Approval, Attachment, Card, Destination, Kind, Message, Posted, Press, Reply
-from core.buttons import new_token
-from core.cards import draw, short_id, text_of
+from core.buttons import Verb, new_token
+from core.cards import Surroundings, draw, for_form, short_id, text_of
 from core.identifiers import new_id
+from core.judging import SCOPES
 from core.ports import (
     Clock,
     Feed,
+    Forming,
     Gone,
     Ledger,
     Meter,
@@ -42,6 +45,9 @@ log = logging.getLogger("placet.desk")
 CLAIM = timedelta(seconds=60)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 10.0
 AT_ONCE = 8
+# What only the buttons of a menu say: the message that carries them is no copy of the card.
+FROM_MENUS = frozenset((*SCOPES, Verb.AGAIN_SURE))
+RULES = frozenset((Verb.REMOVE_RULE, Verb.RULES_PAGE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,7 @@ class Desk:
     ) -> None:
         self.store, self.approvals, self.surfaces = store, approvals, surfaces
         self.clock, self.meter, self.redaction = clock, meter, redaction
+        self.agents = Agents(approvals)
         self._working: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Task[None]] = set()
         self._redrawing: dict[str, bool] = {}
@@ -86,7 +93,7 @@ class Desk:
         claim = secrets.token_urlsafe(12)
         wanted = self._new_row(approval_id, destination, Kind.CARD, person, claim)
         drawn = await self.draw(approval_id, wanted)
-        if drawn is None or not drawn.card.buttons:
+        if drawn is None or not drawn.approval.pending:
             return "final"
         if not self._files(surface, drawn):
             # Set before the card is sent: should its id get lost, the buttons of the copy work all the same.
@@ -259,15 +266,18 @@ class Desk:
         if approval is None:
             return None
 
-        def context(ledger: Ledger) -> tuple[dict[str, str], bool, str]:
+        def context(ledger: Ledger) -> tuple[Surroundings, str]:
             directory = self.approvals.directory
             language = directory.language_of_card(ledger, posted) if posted else directory.default_language
-            return directory.names(ledger, approval), directory.runs_unlisted(ledger, approval), language
+            return self.approvals.surroundings(ledger, approval), language
 
-        names, unlisted, language = await self.store.read(context)
+        around, language = await self.store.read(context)
+        card = await draw(approval, around, self.clock.now(), language, redaction=self.redaction)
         if posted is not None:
             self.approvals.spoken.note_chat(posted, language)
-        card = await draw(approval, names, self.clock.now(), language, redaction=self.redaction, unlisted_run=unlisted)
+            surface = self.surfaces.get(posted.platform)
+            takes = (surface.form_fields, surface.form_characters) if isinstance(surface, Forming) else (0, 0)
+            card = for_form(card, *takes)
         return Drawn(approval, card)
 
     async def redraw(self, posted_id: str, claim: str) -> None:
@@ -289,8 +299,24 @@ class Desk:
                 surface, posted, posted.message, drawn, claim
             ):
                 return
-            if await self._shown(posted_id, claim, drawn):
+            if await self._shown(surface, posted_id, claim, drawn):
+                await self._attach_anew(surface, posted, drawn.approval)
                 return
+
+    async def _attach_anew(self, surface: Surface, posted: Posted, approval: Approval) -> None:
+        """After an edit, what a waiting card cannot hold is another text, and Allow waits until that is attached."""
+        try:
+            if self._lacks_file(posted, approval):
+                await self._attach(surface, posted.id)
+        except Slow as slow:
+            self._later(slow.after, posted.approval_id)
+        except Unavailable:
+            self.meter.redraw(posted.platform, "unavailable")
+
+    @staticmethod
+    def _lacks_file(posted: Posted, approval: Approval) -> bool:
+        # The first file is the poster's to attach, which is tried until it is done.
+        return approval.pending and 0 < posted.attached_revision != approval.content_revision
 
     async def _redraw(self, surface: Surface, posted: Posted, message: Message, drawn: Drawn, claim: str) -> bool:
         """Edit the message; False when it is left for later."""
@@ -319,6 +345,13 @@ class Desk:
             self.meter.redraw(posted.platform, "drawn")
         return True
 
+    def _later(self, after: float, approval_id: str) -> None:
+        async def later() -> None:
+            await asyncio.sleep(after)
+            self.start_redraw(approval_id)
+
+        self._waiting.add(self._start(later()))
+
     def _put_off(self, posted: Posted, claim: str, after: float) -> None:
         """Redraw when the platform's wait is over; meanwhile other chats' cards are drawn."""
 
@@ -333,7 +366,7 @@ class Desk:
         now = self.clock.now()
         return ledger.take_redraw(posted_id, claim, now, now + CLAIM + timedelta(seconds=longer))
 
-    async def _shown(self, posted_id: str, claim: str, drawn: Drawn) -> bool:
+    async def _shown(self, surface: Surface, posted_id: str, claim: str, drawn: Drawn) -> bool:
         """Store which revision the message shows and let the claim go; True when that is the row's revision still.
 
         Found lost, the claim's message is marked as never drawn, so that the next one draws it again: whichever edit
@@ -344,7 +377,10 @@ class Desk:
             now = self.clock.now()
             shown_id = ledger.show(text_of(drawn.card), now)
             revision = drawn.approval.revision
-            if not ledger.mark(posted_id, claim=claim, shown_revision=revision, shown_id=shown_id, claim_until=now):
+            shown = {"shown_revision": revision, "shown_id": shown_id, "claim_until": now}
+            if not self._files(surface, drawn):
+                shown["attached_revision"] = drawn.approval.content_revision
+            if not ledger.mark(posted_id, claim=claim, **shown):
                 ledger.mark(posted_id, shown_revision=0)
                 return True
             approval = ledger.approval(drawn.approval.id)
@@ -370,8 +406,10 @@ class Desk:
             if approval is None:
                 return []
             rows = ledger.posted_for(approval_id, Kind.CARD)
-            behind = [row for row in rows if row.message_id and row.shown_revision != approval.revision]
-            return [row.id for row in behind if row.platform in self.surfaces]
+            mine = [row for row in rows if row.message_id and row.platform in self.surfaces]
+            return [
+                row.id for row in mine if row.shown_revision != approval.revision or self._lacks_file(row, approval)
+            ]
 
         redraws = (self.redraw(posted_id, claim) for posted_id in await self.store.read(stale))
         for fault in await asyncio.gather(*redraws, return_exceptions=True):
@@ -419,8 +457,10 @@ class Desk:
 
     async def take(self, press: Press) -> Reply:
         """One press, to the door and back; the prompt and the redraw follow off its path."""
+        if press.text is None and press.verb in RULES:
+            return await self.agents.press(press)
         reply = await self.approvals.press(press)
-        if reply.ask_note:
+        if reply.ask_note or reply.form is not None:
             self._start(self._prompt(press, reply))
         if reply.redraw and reply.approval_id:
             self._start(self._redraw_pressed(press, reply.approval_id))
@@ -434,18 +474,19 @@ class Desk:
         if found is None:
             return
         posted, _ = found
+        text = reply.form.prompt if reply.form is not None else reply.text
         try:
-            message = await self._follow(
-                press.message, lambda message: surface.prompt(message, press.actor, reply.text)
-            )
+            message = await self._follow(press.message, lambda message: surface.prompt(message, press.actor, text))
         except (Gone, Moved, Refused, Slow, Unavailable) as error:
             log.warning("prompt failed", extra={"approval": reply.approval_id, "error": type(error).__name__})
             return
+        if reply.form is not None:
+            posted = replace(posted, verb=reply.form.verb, content_revision=reply.form.content_revision)
         await self._note(posted, Kind.PROMPT, message, press.actor.id)
 
     async def _redraw_pressed(self, press: Press, approval_id: str) -> None:
         self.start_redraw(approval_id)
-        if not press.token:
+        if not press.token or press.verb in FROM_MENUS:
             return
         found = await self._insist(lambda: self.store.read(lambda ledger: ledger.posted_of_token(press.token)))
         if found is None or found[0].message_id == press.message.id:

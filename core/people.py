@@ -6,13 +6,27 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from core.approvals import Actor, Approval, Destination, Effect, Escalation, Message, Permission, Person, Posted, Route
+from core.approvals import (
+    Actor,
+    Agent,
+    Approval,
+    Destination,
+    Effect,
+    Escalation,
+    Message,
+    Permission,
+    Person,
+    Posted,
+    Role,
+    Route,
+    Vote,
+)
 from core.ports import Ledger
 from core.wording import DEFAULT_LANGUAGE
 
@@ -73,6 +87,28 @@ def _route(text: str) -> Route:
     return route_from(json.loads(text))
 
 
+def _asks(approval: Approval) -> tuple[str, ...]:
+    """Who is asked by now: people, and roles as `role:<id>`."""
+    route = route_of(approval)
+    return route.ask if route.escalate is None or approval.escalated_at is None else route.ask + route.escalate.ask
+
+
+def with_roles(person: Person, roles: Sequence[Role]) -> Person:
+    return replace(
+        person,
+        roles=person.roles | {role.id for role in roles},
+        permissions=person.permissions.union(*(role.permissions for role in roles)),
+    )
+
+
+def _names_of(places: Iterable[Destination | Message | Posted]) -> Iterator[Destination | Message | Posted]:
+    for place in places:
+        yield place
+        if isinstance(place, Posted):
+            # The chat may have another id by now; the directory may know it by the old one.
+            yield Destination(*place.destination.split("|")[:4])
+
+
 class Directory:
     """Answers from the people, roles, agents and routes that are in the database now."""
 
@@ -88,30 +124,61 @@ class Directory:
         known = ledger.agent(agent)
         return Route(ask=(known.owner,) if known else (), at=("dm",))
 
-    def asked(self, ledger: Ledger, route: Route) -> list[Person]:
-        """The people a route asks, roles spelt out as their members are now; in order, each once."""
+    def person_at(self, ledger: Ledger, actor: Actor) -> Person | None:
+        """Who acts, with the roles that the groups of the platform give besides those held in the directory."""
+        person = ledger.person_of(actor)
+        if person is None or not actor.groups:
+            return person
+        return with_roles(person, [role for role in ledger.mapped_roles() if role.groups & actor.groups])
+
+    def voter(self, ledger: Ledger, vote: Vote) -> Person | None:
+        """Who voted, as they stand now; what a platform's groups gave them stands as it was when they voted."""
+        person = ledger.person(vote.person)
+        if person is None or not vote.roles:
+            return person
+        return with_roles(person, [role for role in ledger.mapped_roles() if role.id in vote.roles])
+
+    def asked(self, ledger: Ledger, names: Sequence[str]) -> list[Person]:
+        """The people of an `ask`, roles spelt out as their members are now; in order, each once."""
         everybody = ledger.people()
         found: dict[str, Person] = {}
-        for name in route.ask:
+        for name in names:
             role = name.removeprefix("role:") if name.startswith("role:") else None
             for person in everybody:
                 if (role is not None and role in person.roles) or person.id == name:
                     found[person.id] = person
         return list(found.values())
 
-    def places(self, ledger: Ledger, route: Route) -> list[Place]:
-        """Where the cards of a route go; `dm` is the private chat of everybody asked who has an identity."""
+    def places(self, ledger: Ledger, approval: Approval) -> list[Place]:
+        """Where the cards of an approval go, those of its escalation with them once it has come.
+
+        None while nobody may answer, since the person whose own request it is cannot be told (`four_eyes`).
+        """
+        if self.principal_missing(ledger, approval):
+            return []
+        route = route_of(approval)
+        places = self._places(ledger, route.ask, route.at)
+        if route.escalate is not None and approval.escalated_at is not None:
+            places |= {
+                key: place
+                for key, place in self._places(ledger, route.escalate.ask, route.escalate.at).items()
+                if key not in places
+            }
+        return list(places.values())
+
+    def _places(self, ledger: Ledger, ask: Sequence[str], at: Sequence[str]) -> dict[str, Place]:
+        """By key; `dm` is the private chat of everybody asked who has an identity."""
         places: dict[str, Place] = {}
-        for text in route.at:
+        for text in at:
             if text == "dm":
-                for person in self.asked(ledger, route):
+                for person in self.asked(ledger, ask):
                     for identity in ledger.identities(person.id):
                         # Where ids are a workspace's own, the workspace is the account that reaches its people.
                         destination = Destination(identity.platform, identity.tenant, identity.id)
                         places.setdefault(destination.key, Place(destination, person.id))
             elif (place := place_of(text)) is not None:
                 places.setdefault(place.key, Place(place))
-        return list(places.values())
+        return places
 
     def language(self, ledger: Ledger, *places: Destination | Message | Posted, person: Person | None = None) -> str:
         """What is spoken to somebody in a chat: a person's own language, else the chat's, else the default.
@@ -124,7 +191,7 @@ class Directory:
         named = [(place, language) for text, language in spoken.items() if (place := place_of(text)) is not None]
         # A topic is named before its chat is.
         named.sort(key=lambda pair: not pair[0].thread)
-        for here in places:
+        for here in _names_of(places):
             for place, language in named:
                 if (
                     (place.platform, place.chat) == (here.platform, here.chat)
@@ -137,33 +204,60 @@ class Directory:
     def language_of_card(self, ledger: Ledger, card: Posted) -> str:
         """What a card is drawn in: where it is a person's private one, that person's language, else its chat's."""
         person = ledger.person(card.person) if card.person else None
-        # The chat may have another id by now; the directory knows it by either.
-        asked_for = Destination(*card.destination.split("|")[:4])
-        return self.language(ledger, asked_for, card, person=person)
+        return self.language(ledger, card, person=person)
 
     def may_answer(self, ledger: Ledger, approval: Approval, person: Person) -> str | None:
-        """None when this person may answer; else `not_entitled` (no permission) or `not_asked` (not by this route)."""
+        """None when this person may answer; else why not (design section 7).
+
+        `not_entitled` (no permission), `not_asked` (not by this route), `own_request` (it is theirs, under
+        `four_eyes`), or `nobody_knows_whose` (under `four_eyes`, when the person it is for is missing or not linked).
+        """
         if Permission.ANSWER not in person.permissions:
             return "not_entitled"
-        route = route_of(approval)
-        if person.id in route.ask or any(f"role:{role}" in route.ask for role in person.roles):
+        names = {person.id, *(f"role:{role}" for role in person.roles)}
+        if names.isdisjoint(_asks(approval)):
+            return "not_asked"
+        if not route_of(approval).four_eyes:
             return None
-        return "not_asked"
+        principal = self.principal(ledger, approval)
+        if principal is None:
+            return "nobody_knows_whose"
+        return "own_request" if principal.id == person.id else None
 
-    def runs_unlisted(self, ledger: Ledger, approval: Approval) -> bool:
-        """Whether the call names an activity that the directory does not list for the agent's tool."""
-        if approval.run is None:
-            return False
-        run, agent = json.loads(approval.run), ledger.agent(approval.agent)
-        return agent is None or (approval.tool, run["activity"], run["task_queue"]) not in agent.runs
+    def principal(self, ledger: Ledger, approval: Approval) -> Person | None:
+        """The person on whose behalf the agent acts: `on_behalf_of` is a person's id, or an identity of theirs as
+        `platform:[<tenant>/]<user>`."""
+        name = approval.on_behalf_of or ""
+        if (person := ledger.person(name)) is not None:
+            return person
+        platform, _, rest = name.partition(":")
+        tenant, _, user = rest.rpartition("/")
+        return ledger.person_of(Actor(platform, tenant, user)) if user else None
+
+    def principal_missing(self, ledger: Ledger, approval: Approval) -> bool:
+        """Whether nobody may answer, since it cannot be told whose own request it is."""
+        return route_of(approval).four_eyes and self.principal(ledger, approval) is None
+
+    def may_set(self, agent: Agent, person: Person) -> bool:
+        """Whether this person sets an agent's mode, pauses it and lets it go on: its owner, or an administrator."""
+        return person.id == agent.owner or Permission.ADMIN in person.permissions
+
+    def may_delegate(self, person: Person, *, money: bool = False) -> bool:
+        """Whether this person makes standing rules; for money only administrators do (design section 6)."""
+        return Permission.ADMIN in person.permissions or (not money and Permission.DELEGATE in person.permissions)
+
+    def may_rule(self, agent: Agent, person: Person) -> bool:
+        """Whether this person reads and takes back an agent's rules."""
+        return self.may_set(agent, person) or Permission.DELEGATE in person.permissions
 
     def answerers(self, ledger: Ledger, approval: Approval) -> list[Person]:
         """Everybody who may answer this approval now."""
-        return [p for p in self.asked(ledger, route_of(approval)) if Permission.ANSWER in p.permissions]
+        asked = self.asked(ledger, _asks(approval))
+        return [person for person in asked if self.may_answer(ledger, approval, person) is None]
 
     def names(self, ledger: Ledger, *approvals: Approval) -> dict[str, str]:
         """What the people are called whom these approvals name, by id."""
-        ids = {name for row in approvals for name in (row.decided_by, row.on_behalf_of) if name}
+        ids = {name for row in approvals for name in (row.decided_by, row.on_behalf_of, row.edited_by) if name}
         return {person.id: person.name for person in map(ledger.person, ids) if person is not None}
 
     def issue_pairing(self, ledger: Ledger, person_id: str, issued_by: str, now: datetime) -> str | None:

@@ -22,6 +22,7 @@ from core.approvals import (
     Posted,
     Press,
     Reply,
+    Role,
     Route,
     Status,
     Update,
@@ -225,12 +226,14 @@ class Hooks:
     """What a platform needs besides the door for presses. `leases` makes the lease of a name.
 
     `groups` answers which of a platform's groups the directory maps to roles, by their keys (`slack:T01/S01`).
+    `language` is what somebody is spoken to in, from memory: for words that cannot wait for the database.
     """
 
     commands: Commands
     chats: Chats
     leases: Callable[[str], Lease]
     groups: Callable[[str], Awaitable[frozenset[str]]]
+    language: Callable[[Actor, Message | None], str] = lambda actor, place: "en"
 
 
 class Ledger(Protocol):
@@ -324,8 +327,8 @@ class Ledger(Protocol):
         """Every vote, in the order they were given."""
         ...
 
-    def drop_votes(self, approval_id: str, content_revision: int) -> None:
-        """Take back the votes on a content: an answer was taken back."""
+    def drop_vote(self, approval_id: str, person: str, content_revision: int) -> None:
+        """Take a person's vote on a content back."""
         ...
 
     def audit(self, line: AuditLine) -> None: ...
@@ -390,7 +393,10 @@ class Ledger(Protocol):
 
     def identities(self, person_id: str) -> Sequence[Actor]: ...
 
-    def agent(self, agent_id: str) -> Agent | None: ...
+    def agent(self, agent_id: str, hold: Literal["", "share", "update"] = "") -> Agent | None:
+        """An agent; held, nobody else changes it until this transaction commits, or (`update`) reads it held. It is
+        held before any row of it is changed."""
+        ...
 
     def agents(self) -> Sequence[Agent]: ...
 
@@ -437,8 +443,8 @@ class Ledger(Protocol):
         """What an agent hears after the number `since`."""
         ...
 
-    def groups_of_roles(self) -> Mapping[str, frozenset[str]]:
-        """The platform groups that give a role, by role."""
+    def mapped_roles(self) -> Sequence[Role]:
+        """The roles that groups of a platform give."""
         ...
 
     def languages(self) -> Mapping[str, str]:

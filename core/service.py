@@ -7,47 +7,60 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from core import changes
 from core.approvals import (
+    AUTO,
+    Agent,
     Approval,
     AuditLine,
-    Effect,
     Kind,
     Outcome,
     Person,
-    Posted,
     Press,
     Reply,
     Runtime,
     Status,
     Tone,
     Verdict,
-    Vote,
 )
-from core.asks import LIFETIME_DEFAULT_S, LIFETIME_MAX_S, LIFETIME_MIN_S, Asked, presentation_text, run_text
+from core.asking import Unasked
+from core.asks import (
+    LIFETIME_DEFAULT_S,
+    LIFETIME_MAX_S,
+    LIFETIME_MIN_S,
+    Asked,
+    notify_text,
+    presentation_text,
+    run_text,
+)
 from core.beside import beside
-from core.buttons import Verb
 from core.canonical import digest_of
+from core.cards import Surroundings
+from core.changes import EXTERNAL_VALID, Answer
+from core.editing import Unchanged, Wrong, edited_at
+from core.effects import Call
 from core.identifiers import new_id
+from core.judging import NOTE_LIMIT, Judge, Judged, storable
 from core.languages import Spoken
-from core.people import Directory, Place, Refusal, route_of, route_text
+from core.people import Directory, Place, Refusal, route_text
 from core.ports import Bell, Clock, Feed, Gate, Ledger, Meter, Repeated, Store, Unavailable
-from core.wording import is_affirmative, say, say_on, when_text
+from core.rulebooks import RuleBooks, runs_unlisted
+from core.wording import say
 
 log = logging.getLogger("placet.approvals")
 
 REMIND_BEFORE = timedelta(hours=24)
-EXTERNAL_VALID = timedelta(hours=1)
 SENDING_GRACE = timedelta(minutes=30)
 NUDGE_AFTER = timedelta(seconds=5)
-NOTE_LIMIT = 4000
+# When a run that waits for an agent to go on looks again by itself; the nudge at resuming is what it waits for.
+LOOK_AGAIN = timedelta(hours=24)
 AT_ONCE = 200
-VERBS = frozenset(Verb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +91,15 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The row as a waiting run finds it. `claim` is set when this run may run the call now, and only then."""
+    """The row as a waiting run finds it.
+
+    `claim` is set when this run may run the call now, and only then. `until` is set while there is nothing for it to
+    do: when to look again, unless it is nudged before.
+    """
 
     approval: Approval
     claim: Claim | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """What became of a press: the reply; the row it changed; the decided row that nobody may have been told of."""
-
-    reply: Reply
-    changed: Approval | None = None
-    unheard: Approval | None = None
+    until: datetime | None = None
 
 
 class Approvals:
@@ -102,6 +111,8 @@ class Approvals:
         self.store, self.gate, self.bell, self.feed = store, gate, bell, feed
         self.clock, self.meter, self.directory = clock, meter, directory
         self.spoken = Spoken(directory.default_language)
+        self.books = RuleBooks()
+        self.judge = Judge(directory, clock, self.books)
         self._telling: set[asyncio.Task[object]] = set()
 
     # Opening
@@ -138,9 +149,11 @@ class Approvals:
                 return Refusal("idempotency_conflict", say("idempotency_conflict"))
             return Opened(before, created=False)
         ask, now = asked.ask, self.clock.now()
-        agent = ledger.agent(ask.agent)
-        # Every call is held, as one that reaches out, until the table of effects is built (design section 6).
-        effect = max(Effect.SEND, ask.effect or Effect.SEND, key=lambda effect: effect.rank)
+        agent = ledger.agent(ask.agent, "share")
+        unlisted = runs_unlisted(ask.tool, None if ask.run is None else ask.run.model_dump(), agent)
+        call = Call(tool=ask.tool, operation=ask.operation, arguments=ask.arguments, agent=ask.agent, digest=digest,
+                    presentation=ask.presentation, unlisted_run=unlisted)  # fmt: skip
+        effect = self.books.effect(ledger, agent, call, ask.effect)
         route = self.directory.route(ledger, ask.agent, effect, ask.tool)
         lifetime = min((s for s in (ask.timeout_s, route.timeout_s) if s is not None), default=LIFETIME_DEFAULT_S)
         expires_at = now + timedelta(seconds=max(LIFETIME_MIN_S, min(lifetime, LIFETIME_MAX_S)))
@@ -152,11 +165,31 @@ class Approvals:
             digest=digest, needed=route.needed,
             created_at=now, expires_at=expires_at, run=run_text(ask), reasoning=ask.reasoning, context=ask.context,
             on_behalf_of=ask.on_behalf_of, call_id=ask.call_id, run_id=ask.run_id, lane=ask.lane,
+            generation=agent.generation if agent is not None else 1,
             workflow_id=origin.workflow_id, first_run_id=origin.first_run_id, asked_by=origin.asked_by,
             idempotency_key=origin.idempotency_key, idempotency_hash=origin.idempotency_hash,
-            remind_at=_remind_at(now, expires_at, route.remind_s),
-            undeliverable=self._unreachable(ledger, agent is not None, self.directory.places(ledger, route)),
+            notify=notify_text(ask),
         )  # fmt: skip
+        principal = self.directory.principal(ledger, approval) if route.four_eyes else None
+        unasked = (
+            None
+            if agent is None
+            else self.books.decide(
+                ledger, agent, call, effect, now, needed=route.needed, barred=principal.id if principal else None
+            )
+        )
+        if isinstance(unasked, Unasked):
+            approval = replace(
+                approval, status=Status.APPROVED, decided_at=now, decided_by=AUTO, note=unasked.reason,
+                decided_via="rule" if unasked.rule is not None else "mode",
+                valid_until=now + EXTERNAL_VALID if asked.runtime is Runtime.EXTERNAL else None,
+            )  # fmt: skip
+        else:
+            escalate_at = None if route.escalate is None else now + timedelta(seconds=route.escalate.after_s)
+            approval = replace(
+                approval, remind_at=_remind_at(now, expires_at, route.remind_s), escalate_at=escalate_at,
+                undeliverable=self._unreachable(ledger, agent, approval),
+            )  # fmt: skip
         if not ledger.insert(approval):
             # Another transaction opened the same ask a moment before.
             found = self._asked_before(ledger, origin)
@@ -166,6 +199,8 @@ class Approvals:
                 return Refusal("idempotency_conflict", say("idempotency_conflict"))
             return Opened(found, created=False)
         ledger.audit(AuditLine(approval.id, now, "opened", 1, identity=origin.asked_by, surface=asked.runtime.value))
+        if not approval.pending:
+            ledger.audit(AuditLine(approval.id, now, AUTO, 1, surface=approval.decided_via, note=approval.note))
         return Opened(approval, created=True)
 
     @staticmethod
@@ -176,20 +211,21 @@ class Approvals:
             return ledger.approval_of_key(origin.asked_by, origin.idempotency_key)
         return None
 
-    @staticmethod
-    def _unreachable(ledger: Ledger, known: bool, places: Sequence[Place]) -> str | None:
-        if places:
+    def _unreachable(self, ledger: Ledger, agent: Agent | None, approval: Approval) -> str | None:
+        if self.directory.principal_missing(ledger, approval):
+            return say("undeliverable_whose")
+        if self.directory.places(ledger, approval):
             return None
-        return say("undeliverable_nobody") if known else say("undeliverable_unknown_agent")
+        return say("undeliverable_nobody") if agent is not None else say("undeliverable_unknown_agent")
 
     # Reading
 
     async def get(self, approval_id: str) -> Approval | None:
         """The row as it stands now, expiry applied."""
         approval = await self.store.read(lambda ledger: ledger.approval(approval_id))
-        if approval is None or not self._due(approval, self.clock.now()):
+        if approval is None or not changes.due(approval, self.clock.now()):
             return approval
-        return await self._expire(approval_id)
+        return await self._advance(approval_id)
 
     async def rows(
         self, *, status: Status | None = None, agent: str | None = None, limit: int = 100
@@ -199,14 +235,35 @@ class Approvals:
             pass
         return await self.store.read(lambda ledger: ledger.approvals(status=status, agent=agent, limit=limit))
 
-    async def places(self, approval_id: str) -> Sequence[Place]:
-        """Where the cards of this approval go, from its own snapshot of the route."""
+    async def places(self, approval_id: str, *, missing: bool = False) -> Sequence[Place]:
+        """Where the cards of this approval go, from its own snapshot of the route; or only where none stands yet."""
 
         def find(ledger: Ledger) -> Sequence[Place]:
             approval = ledger.approval(approval_id)
-            return self.directory.places(ledger, route_of(approval)) if approval else ()
+            places = self.directory.places(ledger, approval) if approval else ()
+            if not missing:
+                return places
+            posted = {
+                (row.destination, row.person) for row in ledger.posted_for(approval_id, Kind.CARD) if row.message_id
+            }
+            return [place for place in places if (place.destination.key, place.person) not in posted]
 
         return await self.store.read(find)
+
+    def surroundings(self, ledger: Ledger, approval: Approval) -> Surroundings:
+        """What a card says of an approval that its row does not: people's names, votes, whether its agent is paused."""
+        agent = ledger.agent(approval.agent)
+        allowed: tuple[str, ...] = ()
+        if approval.needed > 1:
+            ids = changes.allowing(ledger, self.directory, approval)
+            allowed = tuple(person.name for person in map(ledger.person, sorted(ids)) if person is not None)
+        return Surroundings(
+            people=self.directory.names(ledger, approval),
+            unlisted_run=runs_unlisted(approval.tool, json.loads(approval.run) if approval.run else None, agent),
+            allowed=allowed,
+            paused=agent is not None and agent.paused_at is not None,
+            always=approval.pending and bool(self.judge.offers(ledger, approval, agent)),
+        )
 
     # Deciding
 
@@ -224,10 +281,10 @@ class Approvals:
             self.meter.press(press.actor.platform, "too_fast", time.perf_counter() - started)
             return Reply(say("too_fast", seconds=admission.wait_s), Tone.ALERT, result="too_fast")
         try:
-            judged = await self.store.write(lambda ledger: self._press(ledger, press))
+            judged = await self.store.write(lambda ledger: self.judge.press(ledger, press))
         except Repeated:
             # One event of a platform decides one approval; this one has decided another.
-            judged = _Judged(Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"))
+            judged = Judged(Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"))
         except Unavailable:
             self.meter.press(press.actor.platform, "unavailable", time.perf_counter() - started)
             raise
@@ -236,7 +293,7 @@ class Approvals:
         self._later(self._after(press, judged, time.perf_counter() - started))
         return judged.reply
 
-    async def _after(self, press: Press, judged: _Judged, seconds: float) -> None:
+    async def _after(self, press: Press, judged: Judged, seconds: float) -> None:
         """What follows a press off its path: telling, counting, logging, and keeping the reply for its repeats."""
         reply, changed = judged.reply, judged.changed
         self.meter.press(press.actor.platform, reply.result, seconds)
@@ -252,130 +309,11 @@ class Approvals:
                 self._later(self.bell.ring(judged.unheard))
             log.info("pressed", extra={"approval": reply.approval_id, "platform": press.actor.platform,
                                        "result": reply.result, **more})  # fmt: skip
+        for row in judged.settled:
+            self._tell(row)
+        if judged.again and changed is not None:
+            await self.bell.start(changed)
         await self.gate.settle(press, reply)
-
-    def _press(self, ledger: Ledger, press: Press) -> _Judged:
-        if press.text is not None:
-            # A form carries the token of the button that opened it: it may belong to a copy that a crash left behind.
-            found = ledger.posted_at(press.message) or (ledger.posted_of_token(press.token) if press.token else None)
-        else:
-            found = ledger.posted_of_token(press.token) if press.verb in VERBS else None
-        if found is None:
-            return _Judged(Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"))
-        posted, approval = found
-        if not self._from_its_place(ledger, posted, press):
-            return _Judged(Reply(say("wrong_place"), Tone.ALERT, refused=True, result="wrong_place"))
-        person = ledger.person_of(press.actor)
-        if person is None:
-            text = say_on(press.actor.platform, "not_linked", platform=press.actor.platform)
-            return _Judged(self._refused(approval, "not_linked", text))
-        if (why := self.directory.may_answer(ledger, approval, person)) is not None:
-            return _Judged(self._refused(approval, why, self._who_may(ledger, approval, why)))
-        verdict = Verdict.ALLOW if press.verb == Verb.ALLOW else Verdict.DECLINE
-        note = _storable(press.text).strip() if press.text is not None else None
-        while True:
-            now = self.clock.now()
-            expired = self._expire_if_due(ledger, approval, now)
-            current = expired or approval
-            reply = self._before_deciding(ledger, current, posted, person, press, verdict, now)
-            if reply is not None:
-                # The process that committed this very press may have been killed before it could tell the workflow.
-                same = current.decision_key == press.key and current.consumed_at is None
-                return _Judged(reply, expired, unheard=current if same else None)
-            # A form, or an answer to the prompt, is the note of a press; any other text came instead of one.
-            unasked = note is not None and not press.token and posted.kind is not Kind.PROMPT
-            decided = self._decide(
-                ledger, current, person, verdict, note=note, by_message=unasked, key=press.key,
-                via=press.actor.platform, identity=press.actor.id, shown_id=posted.shown_id, now=now,
-            )  # fmt: skip
-            if decided is not None:
-                key = "declined_with_note" if note else "allowed" if verdict is Verdict.ALLOW else "declined"
-                reply = Reply(say(key, agent=approval.agent, tool=approval.tool), Tone.GOOD, redraw=True,
-                              approval_id=approval.id, result=decided.status.value)  # fmt: skip
-                return _Judged(reply, decided)
-            # The compare-and-swap was lost: judge again on what stands there now.
-            again = ledger.approval(approval.id)
-            if again is None:
-                raise LookupError("an approval vanished while it was being decided")
-            approval = again
-
-    def _before_deciding(
-        self, ledger: Ledger, approval: Approval, posted: Posted, person: Person, press: Press, verdict: Verdict,
-        now: datetime,
-    ) -> Reply | None:  # fmt: skip
-        """What is said instead of deciding, or None when this press decides."""
-        if not approval.pending:
-            return self._too_late(ledger, approval, posted, person, press, verdict, now)
-        if press.text is not None:
-            if is_affirmative(press.text):
-                return self._said(approval, "press_allow_instead", Tone.ALERT)
-            if not _storable(press.text).strip():
-                return self._said(approval, "note_empty", Tone.ALERT)
-            if len(press.text) > NOTE_LIMIT:
-                return self._said(approval, "note_too_long", Tone.ALERT, limit=NOTE_LIMIT)
-            return None
-        if press.content_revision != approval.content_revision:
-            return replace(self._said(approval, "changed_look_again", Tone.ALERT), redraw=True)
-        if press.verb == Verb.NOTE:
-            return replace(self._said(approval, "note_prompt", Tone.QUIET, agent=approval.agent), ask_note=True)
-        if verdict is Verdict.ALLOW and posted.attached_revision != approval.content_revision:
-            return self._said(approval, "still_attaching", Tone.ALERT)
-        return None
-
-    def _too_late(
-        self, ledger: Ledger, approval: Approval, posted: Posted, person: Person, press: Press, verdict: Verdict,
-        now: datetime,
-    ) -> Reply:  # fmt: skip
-        mine = approval.decided_by == person.id and approval.decision_key is not None
-        same = approval.status is (Status.APPROVED if verdict is Verdict.ALLOW else Status.DECLINED)
-        # Another note goes to nobody, so it is not told that it did.
-        same = same and (press.text is None or _storable(press.text).strip() == approval.note)
-        redraw = posted.shown_revision != approval.revision or posted.message_id != press.message.id
-        if mine and same:
-            # The same person once more: the first answer again, so that a double press looks like one.
-            key = "declined_with_note" if approval.note else "allowed" if verdict is Verdict.ALLOW else "declined"
-            reply = self._said(approval, key, Tone.GOOD, agent=approval.agent, tool=approval.tool)
-        else:
-            reply = Reply(self._what_happened(ledger, approval, now), Tone.ALERT, approval_id=approval.id,
-                          result="too_late")  # fmt: skip
-        return replace(reply, redraw=redraw)
-
-    @staticmethod
-    def _what_happened(ledger: Ledger, approval: Approval, now: datetime) -> str:
-        if approval.status is Status.EXPIRED:
-            return say("already_expired", when=when_text(approval.decided_at or approval.expires_at, now))
-        if approval.status is Status.CANCELLED:
-            return say("already_cancelled", when=when_text(approval.decided_at or now, now))
-        what = say("status_approved" if approval.status is Status.APPROVED else "status_declined")
-        person = ledger.person(approval.decided_by) if approval.decided_by else None
-        return say("already_decided", who=person.name if person else approval.decided_by or "", what=what,
-                   when=when_text(approval.decided_at or now, now), where=approval.decided_via or "")  # fmt: skip
-
-    @staticmethod
-    def _said(approval: Approval, key: str, tone: Tone, **values: object) -> Reply:
-        return Reply(say(key, locale="en", **values), tone, approval_id=approval.id, result=key)
-
-    @staticmethod
-    def _refused(approval: Approval, code: str, text: str) -> Reply:
-        return Reply(text, Tone.ALERT, refused=True, approval_id=approval.id, result=code)
-
-    def _who_may(self, ledger: Ledger, approval: Approval, why: str) -> str:
-        who = ", ".join(person.name for person in self.directory.answerers(ledger, approval))
-        return say(why, who=who or say("nobody"))
-
-    @staticmethod
-    def _from_its_place(ledger: Ledger, posted: Posted, press: Press) -> bool:
-        """A token works only in the chat, before and after it moved, and through the account it was posted with."""
-        here = press.message
-        if here.platform != posted.platform:
-            return False
-        if posted.message_id is not None and here.account != posted.account:
-            return False
-        if here.chat == posted.chat:
-            return True
-        # A card stays behind in a chat that moved: pressed there, or where the chat is now, it is the same card.
-        there, now = (ledger.moved_to(here.platform, here.account, chat) for chat in (here.chat, posted.chat))
-        return there == now
 
     async def decide(
         self, approval_id: str, person_id: str, verdict: Verdict, *, content_revision: int | None, note: str | None,
@@ -388,68 +326,98 @@ class Approvals:
         """
 
         def work(ledger: Ledger) -> tuple[Approval | Refusal, Approval | None]:
-            approval, person = ledger.approval(approval_id), ledger.person(person_id)
-            if approval is None:
-                return Refusal("not_found", say("unknown_card")), None
-            if person is None:
-                return Refusal("not_entitled", say("not_linked", platform=via)), None
-            if (why := self.directory.may_answer(ledger, approval, person)) is not None:
-                return Refusal("not_entitled", self._who_may(ledger, approval, why)), None
             while True:
+                found = self._for_answer(ledger, approval_id, person_id, via)
+                if isinstance(found, Refusal):
+                    return found, None
+                current, person, expired = found
                 now = self.clock.now()
-                expired = self._expire_if_due(ledger, approval, now)
-                current = expired or approval
                 if not current.pending:
                     if current.decision_key == key and current.decided_by == person.id:
                         return current, expired
-                    code = {Status.EXPIRED: "expired", Status.CANCELLED: "cancelled"}.get(
-                        current.status, "already_decided"
-                    )
-                    return Refusal(code, self._what_happened(ledger, current, now)), expired
+                    return self._final(ledger, current, now), expired
+                if current.decision_key == key:
+                    return Refusal("already_decided", say("taken_back")), expired
                 stale = content_revision != current.content_revision
                 if stale and (verdict is Verdict.ALLOW or content_revision is not None):
                     return Refusal("changed", say("changed_look_again")), expired
                 if note is not None and len(note) > NOTE_LIMIT:
                     return Refusal("note_too_long", say("note_too_long", limit=NOTE_LIMIT)), expired
-                decided = self._decide(
-                    ledger, current, person, verdict, note=_storable(note or "").strip() or None, by_message=by_message,
-                    key=key, via=via, identity=None, shown_id=ledger.show(shown, now) if shown else None, now=now,
-                )  # fmt: skip
+                if verdict is Verdict.ALLOW and current.needed > 1:
+                    given = changes.allowing(ledger, self.directory, current)
+                    if person.id in given and len(given) < current.needed:
+                        # Theirs is counted already; the same again is no other answer.
+                        return current, expired
+                said = Answer(person, verdict, key, via, None, storable(note or "").strip() or None, by_message,
+                              ledger.show(shown, now) if shown else None)  # fmt: skip
+                decided = changes.answer(ledger, self.directory, current, said, now)
                 if decided is not None:
                     return decided, decided
-                again = ledger.approval(approval_id)
-                if again is None:
-                    return Refusal("not_found", say("unknown_card")), None
-                approval = again
 
         answer, told = await self.store.write(work)
         if told is not None:
             self._tell(told)
         return answer
 
-    def _decide(
-        self, ledger: Ledger, approval: Approval, person: Person, verdict: Verdict, *, note: str | None,
-        by_message: bool, key: str, via: str, identity: str | None, shown_id: str | None, now: datetime,
-    ) -> Approval | None:  # fmt: skip
-        """The decision itself: compare-and-swap first, then vote and audit line; None when the swap was lost."""
-        allow = verdict is Verdict.ALLOW
-        columns: dict[str, Any] = {
-            "status": Status.APPROVED if allow else Status.DECLINED,
-            "decided_at": now,
-            "decided_by": person.id,
-            "decided_via": via,
-            "decision_key": key,
-            "note": note,
-            "by_message": by_message,
-            "valid_until": now + EXTERNAL_VALID if allow and approval.runtime is Runtime.EXTERNAL else None,
-        }
-        decided = ledger.change(approval, **columns)
-        if decided is None:
-            return None
-        ledger.vote(approval.id, Vote(person.id, approval.content_revision, verdict.value, now))
-        ledger.audit(AuditLine(approval.id, now, verdict.value, decided.revision, person=person.id,
-                               identity=identity, surface=via, note=note, shown_id=shown_id))  # fmt: skip
-        return decided
+    async def edit(
+        self, approval_id: str, person_id: str, values: Mapping[str, Any], *, content_revision: int, via: str
+    ) -> Approval | Refusal:
+        """Change editable texts, by JSON pointer, to values of the same kind; who allows it looks at it anew.
+
+        Refusals: not_found, not_entitled, own_request, already_decided, expired, cancelled, changed, bad_edit (says
+        which pointer), unchanged.
+        """
+
+        def work(ledger: Ledger) -> tuple[Approval | Refusal, Approval | None]:
+            while True:
+                found = self._for_answer(ledger, approval_id, person_id, via)
+                if isinstance(found, Refusal):
+                    return found, None
+                current, person, expired = found
+                now = self.clock.now()
+                if not current.pending:
+                    return self._final(ledger, current, now), expired
+                if content_revision != current.content_revision:
+                    return Refusal("changed", say("changed_look_again")), expired
+                edit = edited_at(current, values)
+                if isinstance(edit, Unchanged):
+                    return Refusal("unchanged", say("edit_unchanged")), expired
+                if isinstance(edit, Wrong):
+                    return Refusal("bad_edit", say(edit.key, field=edit.label)), expired
+                said = Answer(person, Verdict.ALLOW, "", via, note=", ".join(edit.pointers))
+                effect = self.books.effect_of(ledger, ledger.agent(current.agent), current, edit.arguments)
+                changed = changes.edit(ledger, current, said, edit.arguments, edit.digest, effect, now)
+                if changed is not None:
+                    return changed, changed
+
+        answer, told = await self.store.write(work)
+        if told is not None:
+            self._tell(told)
+        return answer
+
+    def _for_answer(
+        self, ledger: Ledger, approval_id: str, person_id: str, via: str
+    ) -> tuple[Approval, Person, Approval | None] | Refusal:
+        """The row with the time applied, and the person, where the person may answer it; and the row if time changed
+        it."""
+        approval, person = ledger.approval(approval_id), ledger.person(person_id)
+        if approval is None:
+            return Refusal("not_found", say("unknown_card"))
+        if person is None:
+            return Refusal("not_entitled", say("not_linked", platform=via))
+        advanced = changes.advance(ledger, approval, self.clock.now())
+        approval = advanced or approval
+        if (why := self.directory.may_answer(ledger, approval, person)) is not None:
+            code = "own_request" if why == "own_request" else "not_entitled"
+            return Refusal(code, self.judge.who_may(ledger, approval, why))
+        if self.judge.generation_over(approval, ledger.agent(approval.agent)):
+            self.judge.end_generation(ledger, approval, self.clock.now())
+            return Refusal("generation_over", say("generation_over", agent=approval.agent))
+        return approval, person, advanced
+
+    def _final(self, ledger: Ledger, approval: Approval, now: datetime) -> Refusal:
+        code = {Status.EXPIRED: "expired", Status.CANCELLED: "cancelled"}.get(approval.status, "already_decided")
+        return Refusal(code, self.judge.what_happened(ledger, approval, now))
 
     # The life of the row around the decision
 
@@ -466,22 +434,32 @@ class Approvals:
                 approval = ledger.approval(approval_id)
                 if approval is None:
                     return None, None
-                now = self.clock.now()
-                changed = self._expire_if_due(ledger, approval, now)
+                agent, now = ledger.agent(approval.agent, "share"), self.clock.now()
+                changed = changes.advance(ledger, approval, now)
                 approval = changed or approval
-                if approval.pending or approval.runtime is Runtime.EXTERNAL:
+                if approval.pending:
+                    return Taken(
+                        approval, until=min(approval.expires_at, approval.escalate_at or approval.expires_at)
+                    ), changed
+                if approval.runtime is Runtime.EXTERNAL:
                     return Taken(approval), changed
                 runs = approval.status is Status.APPROVED and approval.run is not None
-                if not runs:
-                    return Taken(self._consume(ledger, approval, now)), changed
                 if approval.claim_token is None and approval.outcome is Outcome.NONE:
-                    token = secrets.token_urlsafe(16)
-                    claimed = ledger.change(approval, outcome=Outcome.SENDING, claim_token=token, claimed_by=run,
-                                            claimed_at=now, consumed_at=now)  # fmt: skip
-                    if claimed is None:
+                    if runs and self.judge.generation_over(approval, agent):
+                        ended = self.judge.end_generation(ledger, approval, now)
+                        if ended is None:
+                            continue
+                        return Taken(ended), ended
+                    if (until := _not_before(approval, agent, now)) is not None:
+                        return Taken(approval, until=until), changed
+                if not runs:
+                    names = self.directory.names(ledger, approval)
+                    return Taken(changes.consume(ledger, approval, names, now)), changed
+                if approval.claim_token is None and approval.outcome is Outcome.NONE:
+                    claimed = changes.claim(ledger, approval, run, now)
+                    if claimed is None or claimed.claim_token is None:
                         continue
-                    ledger.audit(AuditLine(approval.id, now, "claimed", claimed.revision, identity=run))
-                    return Taken(claimed, Claim(claimed, token, claimed.final_arguments)), claimed
+                    return Taken(claimed, Claim(claimed, claimed.claim_token, claimed.final_arguments)), claimed
                 if approval.outcome is Outcome.SENDING and approval.claim_token is not None:
                     if approval.claimed_by == run:
                         return Taken(approval, Claim(approval, approval.claim_token, approval.final_arguments)), None
@@ -496,13 +474,6 @@ class Approvals:
             self._tell(told, ring=False)
         return taken
 
-    @staticmethod
-    def _consume(ledger: Ledger, approval: Approval, now: datetime) -> Approval:
-        if approval.consumed_at is not None:
-            return approval
-        # A lost swap only means that somebody else changed the row; the sweep rings until it is consumed.
-        return ledger.change(approval, consumed_at=now) or approval
-
     async def claim(self, approval_id: str, content_revision: int) -> Claim | Refusal:
         """The asker of an external call claims it, once, until `valid_until`.
 
@@ -515,16 +486,22 @@ class Approvals:
                 if approval is None:
                     return Refusal("not_found", say("unknown_card")), None
                 now = self.clock.now()
-                expired = self._expire_if_due(ledger, approval, now)
+                expired = changes.advance(ledger, approval, now)
                 approval = expired or approval
                 if approval.runtime is not Runtime.EXTERNAL:
                     return Refusal("not_external", say("not_external")), expired
+                agent = ledger.agent(approval.agent, "share")
+                if self.judge.generation_over(approval, agent):
+                    ended = self.judge.end_generation(ledger, approval, now)
+                    return Refusal("generation_over", say("generation_over", agent=approval.agent)), ended
                 if approval.status is not Status.APPROVED:
                     return Refusal("not_approved", say("not_approved")), expired
                 if approval.claim_token is not None:
                     return Refusal("already_claimed", say("already_claimed")), None
                 if approval.outcome is not Outcome.NONE:
                     return Refusal("too_late", say("claim_too_late")), None
+                if agent is not None and agent.paused_at is not None:
+                    return Refusal("paused", say("agent_is_paused", agent=approval.agent)), None
                 if approval.valid_until is not None and approval.valid_until <= now:
                     ended = self._end(ledger, approval, Outcome.NOT_SENT, say("claim_too_late"), now)
                     if ended is None:
@@ -532,13 +509,10 @@ class Approvals:
                     return Refusal("too_late", say("claim_too_late")), ended
                 if content_revision != approval.content_revision:
                     return Refusal("changed", say("changed_look_again")), None
-                token = secrets.token_urlsafe(16)
-                claimed = ledger.change(approval, outcome=Outcome.SENDING, claim_token=token, claimed_by="http",
-                                        claimed_at=now, consumed_at=now)  # fmt: skip
-                if claimed is None:
+                claimed = changes.claim(ledger, approval, "http", now, surface="http")
+                if claimed is None or claimed.claim_token is None:
                     continue
-                ledger.audit(AuditLine(approval.id, now, "claimed", claimed.revision, surface="http"))
-                return Claim(claimed, token, claimed.final_arguments), claimed
+                return Claim(claimed, claimed.claim_token, claimed.final_arguments), claimed
 
         claim, told = await self.store.write(work)
         if told is not None:
@@ -565,7 +539,7 @@ class Approvals:
                     return approval, None
                 if approval.outcome not in (Outcome.SENDING, Outcome.UNKNOWN):
                     return Refusal("already_recorded", say("already_recorded")), None
-                note = None if error is None else _storable(error)
+                note = None if error is None else storable(error)
                 ended = self._end(ledger, approval, outcome, note, self.clock.now())
                 if ended is not None:
                     return ended, ended
@@ -588,20 +562,18 @@ class Approvals:
                 if approval is None:
                     return Refusal("not_found", say("unknown_card")), None
                 now = self.clock.now()
-                changed = self._expire_if_due(ledger, approval, now)
+                changed = changes.advance(ledger, approval, now)
                 approval = changed or approval
                 if approval.pending:
-                    ended = ledger.change(approval, status=Status.CANCELLED, decided_at=now, decided_via=by,
-                                          consumed_at=now)  # fmt: skip
+                    ended = changes.cancel(ledger, approval, by, now, self.directory.names(ledger, approval))
                     if ended is None:
                         continue
-                    ledger.audit(AuditLine(approval.id, now, "cancelled", ended.revision, identity=by))
                     return ended, ended
                 if not claimed_too:
                     if approval.status is Status.CANCELLED:
                         return approval, None
                     code = "expired" if approval.status is Status.EXPIRED else "already_decided"
-                    return Refusal(code, self._what_happened(ledger, approval, now)), changed
+                    return Refusal(code, self.judge.what_happened(ledger, approval, now)), changed
                 if approval.status is Status.APPROVED and approval.run is not None:
                     if approval.outcome is Outcome.NONE:
                         ended = self._end(ledger, approval, Outcome.NOT_SENT, say("asker_left"), now)
@@ -612,7 +584,7 @@ class Approvals:
                     if ended is None:
                         continue
                     return ended, ended
-                return self._consume(ledger, approval, now), changed
+                return changes.consume(ledger, approval, self.directory.names(ledger, approval), now), changed
 
         answer, told = await self.store.write(work)
         if told is not None:
@@ -642,7 +614,7 @@ class Approvals:
         def work(ledger: Ledger) -> bool:
             while (approval := ledger.approval(approval_id)) is not None:
                 now = self.clock.now()
-                if not approval.pending or self._due(approval, now) or approval.reminded_at is not None:
+                if not approval.pending or changes.due(approval, now) or approval.reminded_at is not None:
                     return False
                 if (changed := ledger.change(approval, reminded_at=now)) is not None:
                     ledger.audit(AuditLine(approval_id, now, "reminded", changed.revision))
@@ -657,20 +629,20 @@ class Approvals:
         """Expire every pending row whose time has come; how many."""
         due = await self.store.read(lambda ledger: ledger.expiring(self.clock.now(), limit))
         for approval in due:
-            await self._expire(approval.id)
+            await self._advance(approval.id)
         return len(due)
 
-    async def _expire(self, approval_id: str) -> Approval | None:
+    async def _advance(self, approval_id: str) -> Approval | None:
         def work(ledger: Ledger) -> tuple[Approval | None, Approval | None]:
             approval = ledger.approval(approval_id)
             if approval is None:
                 return None, None
-            expired = self._expire_if_due(ledger, approval, self.clock.now())
-            return expired or approval, expired
+            advanced = changes.advance(ledger, approval, self.clock.now())
+            return advanced or approval, advanced
 
-        approval, expired = await self.store.write(work)
-        if expired is not None:
-            self._tell(expired)
+        approval, advanced = await self.store.write(work)
+        if advanced is not None:
+            self._tell(advanced)
         return approval
 
     async def settle_overdue(self, limit: int = AT_ONCE) -> int:
@@ -684,6 +656,10 @@ class Approvals:
                     if approval.claimed_at + _time_limit(approval) + SENDING_GRACE <= now:
                         ended.append(self._end(ledger, approval, Outcome.UNKNOWN, say("outcome_overdue"), now))
                 elif approval.valid_until is not None and approval.valid_until <= now:
+                    agent = ledger.agent(approval.agent)
+                    if agent is not None and agent.paused_at is not None:
+                        # Nobody could claim it; it is valid anew when the agent goes on.
+                        continue
                     ended.append(self._end(ledger, approval, Outcome.NOT_SENT, say("claim_too_late"), now))
             return [approval for approval in ended if approval is not None], earliest
 
@@ -697,13 +673,17 @@ class Approvals:
             settled += len(ended)
         return settled
 
-    async def ring_unconsumed(self, limit: int = AT_ONCE) -> int:
-        """Ring again for every answer that nobody has consumed 5 s after it was given; how many."""
+    async def ring_unconsumed(self, limit: int = AT_ONCE, after: timedelta = NUDGE_AFTER) -> int:
+        """Ring again for every answer that nobody has consumed so long after it was given; how many."""
         return await self._ring_all(
             lambda ledger, before: ledger.unconsumed(before, limit),
             lambda approval: approval.decided_at,
-            self.clock.now() - NUDGE_AFTER,
+            self.clock.now() - after,
         )
+
+    def ring_soon(self) -> None:
+        """An agent goes on, or was reset: ring what waited for that, off the caller's path."""
+        self._later(self.ring_unconsumed(after=timedelta(0)))
 
     async def _ring_all(
         self, page: Callable[[Ledger, datetime], Sequence[Approval]], at: Callable[[Approval], datetime | None],
@@ -765,28 +745,26 @@ class Approvals:
 
     # Inside a transaction
 
-    @staticmethod
-    def _due(approval: Approval, now: datetime) -> bool:
-        return approval.pending and approval.expires_at <= now
-
-    def _expire_if_due(self, ledger: Ledger, approval: Approval, now: datetime) -> Approval | None:
-        """The expired row when its time had come and this call expired it; else None."""
-        if not self._due(approval, now):
-            return None
-        expired = ledger.change(approval, status=Status.EXPIRED, decided_at=now)
-        if expired is not None:
-            ledger.audit(AuditLine(approval.id, now, "expired", expired.revision))
-        return expired
-
-    @staticmethod
-    def _end(ledger: Ledger, approval: Approval, outcome: Outcome, note: str | None, now: datetime) -> Approval | None:
-        ended = ledger.change(approval, outcome=outcome, outcome_note=note, outcome_at=now,
-                              consumed_at=approval.consumed_at or now)  # fmt: skip
-        if ended is not None:
-            ledger.audit(AuditLine(approval.id, now, outcome.value, ended.revision))
-        return ended
+    def _end(
+        self, ledger: Ledger, approval: Approval, outcome: Outcome, note: str | None, now: datetime
+    ) -> Approval | None:
+        return changes.end(ledger, approval, outcome, note, self.directory.names(ledger, approval), now)
 
     # After a commit
+
+    def tell_all(self, approvals: Iterable[Approval]) -> None:
+        """Nudge and publish what a transaction changed that was written elsewhere."""
+        for approval in approvals:
+            self._tell(approval)
+
+    def tell_touched(self, rows: Iterable[tuple[str, int]]) -> None:
+        """Publish rows whose cards say something else now."""
+
+        async def publish() -> None:
+            for approval_id, revision in rows:
+                await self.feed.publish(approval_id, revision)
+
+        self._later(publish())
 
     def _tell(self, approval: Approval, *, ring: bool = True, publish: bool = True, **more: object) -> None:
         """Nudge and publish, off the caller's path; whatever is lost here, the sweep does again."""
@@ -818,9 +796,14 @@ class Approvals:
             await asyncio.wait(set(self._telling))
 
 
-def _storable(text: str) -> str:
-    """A text without what no database holds: U+0000, and halves of surrogate pairs."""
-    return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+def _not_before(approval: Approval, agent: Agent | None, now: datetime) -> datetime | None:
+    """When an answer may take effect that may not yet: while it can be taken back, and while its agent is paused."""
+    for until in (approval.grace_until, approval.restore_until):
+        if until is not None and until > now:
+            return until
+    if agent is not None and agent.paused_at is not None and approval.status is not Status.CANCELLED:
+        return now + LOOK_AGAIN
+    return None
 
 
 def _remind_at(now: datetime, expires_at: datetime, before_s: int | None) -> datetime | None:

@@ -144,7 +144,8 @@ def _pattern(words: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(words.rstrip("."))) + r"\.?")
 
 
-_ENDED: Final = ("claim_too_late", "asker_left", "asker_left_running", "claimed_by_another_run", "outcome_overdue")
+_ENDED: Final = ("claim_too_late", "asker_left", "asker_left_running", "claimed_by_another_run", "outcome_overdue",
+                 "agent_was_reset")  # fmt: skip
 _STORED: Final = {key: _pattern(words_of(key)) for key in KEYS if key.startswith("undeliverable_") or key in _ENDED}
 # What `outcome_note` says where nothing reported an error: the call broke off rather than failed.
 BROKE_OFF = frozenset(words_of(key) for key in ("asker_left_running", "claimed_by_another_run", "outcome_overdue"))

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,15 +16,15 @@ from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from core.approvals import Approval, Destination, Runtime, Status
+from core.approvals import AUTO, Approval, Destination, Runtime, Status
 from core.asks import Invalid, read_ask
 from core.beside import beside
 from core.canonical import Unfit, fields_of
 from core.people import Refusal
 from core.ports import Slow, Unavailable
-from core.service import Approvals, Origin
+from core.service import Approvals, Origin, Taken
 from core.wording import sentence_for
-from workflows.payloads import WHOLE, Answer, Call, Ended, Fault, Opening, Place, Posting, Round, Row
+from workflows.payloads import WHOLE, Answer, Call, Ended, Fault, Notify, Opening, Place, Posting, Round, Row
 
 log = logging.getLogger("placet.workflows")
 
@@ -72,10 +72,11 @@ class Bookkeeping:
             opened = await self.approvals.open(asked, Origin(workflow_id=workflow_id, first_run_id=first_run_id))
             if isinstance(opened, Refusal):
                 return Opening(fault=Fault(field=WHOLE, problem=opened.text))
-            row = await self._row(opened.approval)
-            if asked.runtime is Runtime.DRAFT:
+            row = await self._row(Taken(opened.approval, until=_first(opened.approval)))
+            # What runs unasked runs here, at once: there is no answer to wait for.
+            if asked.runtime is Runtime.DRAFT and opened.approval.decided_by != AUTO:
                 return Opening(row=row, handed_over=True)
-            return Opening(row=row, places=await self._places(row))
+            return Opening(row=row, places=await self._places(opened.approval))
 
     async def _find(self, approval_id: str, workflow_id: str) -> Opening:
         if workflow_id != f"approval-{approval_id}":
@@ -85,25 +86,26 @@ class Bookkeeping:
             raise Invalid("approval_id", "no approval has this id")
         if approval.runtime is Runtime.TURN:
             raise Invalid("approval_id", "the workflow that asked waits for this approval itself")
-        row = await self._row(approval)
-        return Opening(row=row, places=await self._places(row))
+        row = await self._row(Taken(approval, until=_first(approval)))
+        return Opening(row=row, places=await self._places(approval))
 
-    async def _row(self, approval: Approval, *, claimed: bool = False) -> Row:
+    async def _row(self, taken: Taken) -> Row:
         # Names are for the sentence of a settled row; on the way to the call nothing is read that it does not need.
-        if approval.pending or claimed or approval.decided_by is None:
-            return row_of(approval, {}, claimed=claimed)
+        approval = taken.approval
+        if taken.until is not None or taken.claim is not None or approval.decided_by is None:
+            return row_of(taken, {})
         names = self.approvals.directory.names
-        return row_of(approval, await self.approvals.store.read(lambda ledger: names(ledger, approval)))
+        return row_of(taken, await self.approvals.store.read(lambda ledger: names(ledger, approval)))
 
-    async def _places(self, row: Row) -> tuple[Place, ...]:
-        if not row.pending:
+    async def _places(self, approval: Approval, *, missing: bool = False) -> tuple[Place, ...]:
+        if not approval.pending:
             return ()
         return tuple(
             Place(
                 platform=place.destination.platform, account=place.destination.account, chat=place.destination.chat,
                 thread=place.destination.thread, person=place.person,
             )
-            for place in await self.approvals.places(row.id)
+            for place in await self.approvals.places(approval.id, missing=missing)
         )  # fmt: skip
 
     @activity.defn(name="take")
@@ -117,10 +119,10 @@ class Bookkeeping:
             taken = await self.approvals.take(approval_id, activity.info().workflow_run_id or "")
             if taken is None:
                 raise gone()
-            row = await self._row(taken.approval, claimed=taken.claim is not None)
-            if not taken.approval.pending or taken.approval.undeliverable is None:
+            row, approval = await self._row(taken), taken.approval
+            if approval.undeliverable is None and approval.escalated_at is None:
                 return row
-            return row.model_copy(update={"places": await self._places(row)})
+            return row.model_copy(update={"places": await self._places(approval, missing=True)})
 
     @activity.defn(name="reach")
     async def reach(self, approval_id: str) -> None:
@@ -144,7 +146,7 @@ class Bookkeeping:
                 else:
                     log.warning("not recorded", extra={"approval": ended.approval_id, "reason": recorded.code,
                                                        "outcome": ended.outcome.value})  # fmt: skip
-            return await self._row(approval)
+            return await self._row(Taken(approval))
 
     @activity.defn(name="withdraw")
     async def withdraw(self, approval_id: str) -> None:
@@ -246,16 +248,23 @@ def reference_in(document: bytes) -> str | None:
     return approval_id if set(fields) == {"approval_id"} and isinstance(approval_id, str) else None
 
 
-def row_of(approval: Approval, people: Mapping[str, str], *, claimed: bool = False) -> Row:
-    """What a run is told of its row; `people` maps ids to names; `claimed`: it may run the call."""
-    if approval.pending:
+def _first(approval: Approval) -> datetime | None:
+    """When a run that has just met its row looks at it again; a row that is answered already it looks at now."""
+    return min(approval.expires_at, approval.escalate_at or approval.expires_at) if approval.pending else None
+
+
+def row_of(taken: Taken, people: Mapping[str, str]) -> Row:
+    """What a run is told of its row; `people` maps ids to names."""
+    approval, claimed = taken.approval, taken.claim is not None
+    if taken.until is not None:
         return Row(
             id=approval.id,
             pending=True,
-            expires_at=approval.expires_at,
-            remind_at=approval.remind_at if approval.reminded_at is None else None,
-            answer=answer_of(approval, people) if approval.runtime is Runtime.DRAFT else None,
+            expires_at=taken.until,
+            remind_at=approval.remind_at if approval.pending and approval.reminded_at is None else None,
+            answer=answer_of(approval, people) if approval.pending and approval.runtime is Runtime.DRAFT else None,
         )
+    notify = None if approval.notify is None or approval.consumed_at is None else approval.notify
     if approval.runtime is Runtime.EXTERNAL:
         # Nobody waits for this answer in Temporal: what its asker and its people wrote stays in the database.
         approval = replace(approval, note=None, outcome_note=None)
@@ -267,12 +276,13 @@ def row_of(approval: Approval, people: Mapping[str, str], *, claimed: bool = Fal
         # What was asked over HTTP comes to Temporal when its call runs, and not before.
         arguments=approval.final_arguments if claimed or approval.runtime is Runtime.TURN else None,
         call=Call.model_validate_json(approval.run) if claimed and approval.run is not None else None,
+        notify=None if notify is None or claimed else Notify.model_validate_json(notify),
     )
 
 
 def answer_of(approval: Approval, people: Mapping[str, str]) -> Answer:
     """The answer as far as the row knows it."""
-    unasked = approval.status is Status.APPROVED and approval.decided_by == "auto"
+    unasked = approval.status is Status.APPROVED and approval.decided_by == AUTO
     return Answer(
         approval_id=approval.id,
         status="auto" if unasked else approval.status.value,

@@ -61,13 +61,23 @@ class Place(_Payload):
         return Destination(self.platform, self.account, self.chat, self.thread)
 
 
+class Notify(_Payload):
+    """The workflow that hears what became of a draft, and by which signal."""
+
+    workflow_id: str
+    signal: str
+
+
 class Row(_Payload):
     """What a waiting run needs of its row.
 
+    While `pending` there is nothing for it to do before `expires_at`, unless it is nudged: the row waits for an answer,
+    or the answer for the end of its Undo, or for its agent to go on.
+
     `answer` and `arguments` (the exact text of the final ones) are set once the row is final, so that waiting carries
     nothing; `answer` also for a draft that its asker does not wait for. `call` is set when this run may run it now,
-    and only then. `places` are where the cards of a waiting row go that nobody can see: a link or an apply may have
-    opened one since.
+    and only then. `notify` is set once a draft has ended whose ask names a workflow. `places` are where cards of a
+    waiting row are missing: a link, an apply or its escalation may have opened one since.
     """
 
     id: str
@@ -78,6 +88,7 @@ class Row(_Payload):
     arguments: str | None = None
     call: Call | None = None
     places: tuple[Place, ...] = ()
+    notify: Notify | None = None
 
 
 class Fault(_Payload):

@@ -12,7 +12,7 @@ from adapters.http.problems import Problem, invalid
 from core.asks import Name
 from core.canonical import Unfit, fields_of
 from core.fields import problem_text
-from core.service import NOTE_LIMIT
+from core.judging import NOTE_LIMIT
 
 JSON = ("application/json",)
 YAML_OR_JSON = ("application/yaml", "application/x-yaml", "text/yaml", "application/json")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from adapters.http.auth import Caller
 from adapters.http.services import Services
 from core.approvals import Approval, Card, Effect, Outcome, Runtime, Status, Tone
-from core.cards import card_json, draw
+from core.cards import Surroundings, card_json, draw
 from core.people import route_of
 from core.ports import Ledger
 from core.wording import sentence_for
@@ -141,15 +141,16 @@ class Page:
 
 
 async def page(services: Services, caller: Caller, *approvals: Approval) -> Page:
-    def context(ledger: Ledger) -> tuple[dict[str, str], list[bool]]:
+    def context(ledger: Ledger) -> tuple[dict[str, str], list[Surroundings]]:
         names = services.directory.names(ledger, *approvals)
-        return names, [services.directory.runs_unlisted(ledger, approval) for approval in approvals]
+        assert services.approvals is not None
+        return names, [services.approvals.surroundings(ledger, approval) for approval in approvals]
 
-    names, unlisted = await services.store.read(context)
+    names, surroundings = await services.store.read(context)
     now = services.clock.now()
     cards = [
-        await draw(approval, names, now, redaction=services.redaction, unlisted_run=each)
-        for approval, each in zip(approvals, unlisted, strict=True)
+        await draw(approval, around, now, redaction=services.redaction)
+        for approval, around in zip(approvals, surroundings, strict=True)
     ]
     return Page(caller, approvals, cards, names)
 

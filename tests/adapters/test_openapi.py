@@ -14,7 +14,7 @@ import pytest
 from adapters.http import Limits
 from adapters.http.views import EXAMPLE, view_of
 from core.approvals import Runtime
-from core.cards import card_of
+from core.cards import Surroundings, card_of
 from core.redaction import Redaction
 from tests.adapters.api import an_api, served
 from tests.builders import NOW, an_approval
@@ -40,7 +40,7 @@ def test_the_example_of_an_approval_is_what_a_real_one_reads_as() -> None:
     approval = an_approval(
         id=EXAMPLE["id"], runtime=Runtime.EXTERNAL, run=None, route={"ask": ["role:approver"], "at": ["dm"]}
     )
-    card = card_of(approval, {}, NOW, redaction=Redaction(b"k" * 32))
+    card = card_of(approval, Surroundings(), NOW, redaction=Redaction(b"k" * 32))
     assert json.loads(view_of(approval, card, {}, whole=True).model_dump_json(exclude={"arguments"})) == EXAMPLE
 
 

@@ -28,7 +28,7 @@ from core.approvals import (
     Tone,
 )  # fmt: skip
 from core.buttons import Verb
-from core.cards import card_of
+from core.cards import Surroundings, card_of
 from core.ports import Surface, Unavailable
 from core.redaction import Redaction
 from core.wording import LANGUAGES
@@ -55,7 +55,12 @@ class Bench:
     """One surface against the sandbox. `place` takes cards; `troubles` are the faults that the platform knows.
 
     `meet(trouble)`: the next call meets a fault (gone, moved, slow, refused, unavailable); it answers the chat's new id
-    where it moved. `press` and `reply` are done by Dana Reyes; `told` waits for what the presser was told last.
+    where it moved. `press` and `reply` are done by Dana Reyes, `press` also by the second or third of `people`; `told`
+    waits for what the presser was told last. `menu` waits for the menu that Dana was shown last, `pick` presses a
+    button of it, and `menu_now` is what stands there then.
+
+    Where the platform has forms, `opened` waits for the one that Dana's press opened (title and values by label), and
+    `submit` sends it with the texts of its fields in order. Where it has groups, `join` puts Dana into `group`.
     """
 
     surface: Surface
@@ -64,9 +69,17 @@ class Bench:
     shown: Callable[[Message], Shown]
     files: Callable[[Message], list[tuple[str, str]]]
     meet: Callable[[str], str]
-    press: Callable[[Message, str], None]
+    press: Callable[..., None]
     reply: Callable[[Message, str], None]
     told: Callable[[], Awaitable[str]]
+    people: tuple[str, str, str]
+    menu: Callable[[], Awaitable[Shown]]
+    pick: Callable[[str], None]
+    menu_now: Callable[[], Shown]
+    opened: Callable[[], Awaitable[tuple[str, dict[str, str]]]] | None = None
+    submit: Callable[[list[str]], None] | None = None
+    group: str = ""
+    join: Callable[[], object] = lambda: None
 
 
 class Opens(Protocol):
@@ -124,8 +137,8 @@ def rows(language: str) -> dict[str, Card]:
         "undeliverable": an_approval(undeliverable=HOSTILE),
     }
     redaction = Redaction(b"k" * 32)
-    people = {"dana": "Dana Reyes"}
-    return {kind: card_of(row, people, NOW, language, redaction=redaction) for kind, row in made.items()}
+    around = Surroundings(people={"dana": "Dana Reyes"})
+    return {kind: card_of(row, around, NOW, language, redaction=redaction) for kind, row in made.items()}
 
 
 CARDS = {
@@ -154,6 +167,8 @@ CARDS = {
     ),
     "Cyrillic": replace(PLAIN, title="Возврат платежа", lines=(Line("Клиент", "Ада" * 80),), content_revision=36**5),
     **{f"a row, {language}: {kind}": card for language in LANGUAGES for kind, card in rows(language).items()},
+    "every button": replace(PLAIN, buttons=tuple(Button(verb, verb.name.lower()) for verb in Verb)),
+    "about a rule": replace(PLAIN, buttons=(Button(Verb.REMOVE_RULE, "Take it back", token="R" * 16, number=7),)),
     "partly answered": replace(PLAIN, status="1 of 2 have allowed this", content_revision=3, revision=9),
 }
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.approvals import Card, Effect, Outcome, Runtime, Status, Tone
-from core.cards import CARD_LIMIT, LINE_LIMIT, MAX_LINES, card_json, card_of, short_digest, text_of
+from core.cards import CARD_LIMIT, LINE_LIMIT, MAX_LINES, Surroundings, card_json, card_of, short_digest, text_of
 from core.formats import bytes_text, date_text, money_text
 from core.redaction import Redaction
 from core.visible import units, visible
@@ -28,7 +28,7 @@ LATER = NOW + timedelta(minutes=5)
 
 def a_card(*, unlisted_run: bool = False, now: Any = NOW, **changes: Any) -> Card:
     approval = an_approval(**{"id": ID, **changes})
-    return card_of(approval, PEOPLE, now, redaction=REDACTION, unlisted_run=unlisted_run)
+    return card_of(approval, Surroundings(PEOPLE, unlisted_run), now, redaction=REDACTION)
 
 
 def a_plain_card(arguments: dict[str, Any], **changes: Any) -> Card:
@@ -185,7 +185,7 @@ def test_w3_what_runs_is_unchanged_and_no_part_of_the_card_shows_the_secret() ->
     )  # fmt: skip
     before = approval.final_arguments
     for state in (approval, replace(approval, status=Status.DECLINED, note=header, decided_by="dana", decided_at=NOW)):
-        card = card_of(state, PEOPLE, NOW, redaction=REDACTION, unlisted_run=True)
+        card = card_of(state, Surroundings(PEOPLE, True), NOW, redaction=REDACTION)
         assert card.attachments
         assert secret not in text_of(card) + json.dumps(card_json(card)) + card.attachments[0].text
         assert "[hidden: 19 characters, #" in text_of(card)
@@ -414,7 +414,7 @@ def test_whatever_is_asked_the_card_is_bounded_and_hides_nothing_of_it(
         approval,
         replace(approval, status=Status.DECLINED, decided_by=agent, decided_at=NOW, by_message=True),
     ):
-        card = card_of(state, PEOPLE, NOW, redaction=REDACTION, unlisted_run=True)
+        card = card_of(state, Surroundings(PEOPLE, True), NOW, redaction=REDACTION)
         assert units(card.title) + units(card.body) + units(card.claim) <= CARD_LIMIT
         assert sum(units(line.label) + units(line.value) for line in card.lines) <= CARD_LIMIT
         assert units(text_of(card)) <= 4096

@@ -14,7 +14,7 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po
 
 from core.approvals import Approval, Card, Effect, Outcome, Status
-from core.cards import card_of, text_of
+from core.cards import Surroundings, card_of, text_of
 from core.redaction import Redaction
 from core.visible import units
 from core.wording import (
@@ -233,7 +233,7 @@ def test_a_language_that_is_not_there_is_said_in_english() -> None:
 
 
 def a_card(approval: Approval, now: datetime = NOW, locale: str = "de") -> Card:
-    return card_of(approval, {"dana": "Dana Reyes"}, now, locale, redaction=Redaction(b"k" * 32))
+    return card_of(approval, Surroundings({"dana": "Dana Reyes"}), now, locale, redaction=Redaction(b"k" * 32))
 
 
 def test_a_card_and_its_file_are_in_the_language_of_its_chat() -> None:

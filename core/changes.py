@@ -1,0 +1,238 @@
+"""Every change of a row, inside a transaction: compare-and-swap first, then the votes and the audit line.
+
+Each answers the changed row, or None when it changed nothing, be it that there was nothing to change or that another
+transaction was faster: then the row is read and judged again (design section 4, step 3).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from core.approvals import (
+    AUTO,
+    Approval,
+    AuditLine,
+    Effect,
+    Outcome,
+    Person,
+    Runtime,
+    Status,
+    Update,
+    Verdict,
+    Vote,
+)
+from core.people import Directory
+from core.ports import Ledger
+from core.wording import sentence_for
+
+EXTERNAL_VALID = timedelta(hours=1)
+# A draft's answer can be taken back for so long (design section 6).
+UNDO, RESTORE = timedelta(seconds=5), timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One person's answer: `key` is the event that carries it, `shown_id` the text that it is about.
+
+    A person without an id is somebody whom nobody can name: the agent's program passed on what they wrote.
+    """
+
+    person: Person
+    verdict: Verdict
+    key: str
+    via: str
+    identity: str | None = None
+    note: str | None = None
+    by_message: bool = False
+    shown_id: str | None = None
+
+
+def due(approval: Approval, now: datetime) -> bool:
+    return approval.pending and approval.expires_at <= now
+
+
+def advance(ledger: Ledger, approval: Approval, now: datetime) -> Approval | None:
+    """What time alone does to a waiting row: it expires, or more people are asked."""
+    if due(approval, now):
+        expired = ledger.change(approval, status=Status.EXPIRED, decided_at=now)
+        if expired is not None:
+            ledger.audit(AuditLine(approval.id, now, "expired", expired.revision))
+        return expired
+    if approval.pending and approval.escalate_at is not None and approval.escalate_at <= now:
+        escalated = ledger.change(approval, escalate_at=None, escalated_at=now)
+        if escalated is not None:
+            ledger.audit(AuditLine(approval.id, now, "escalated", escalated.revision))
+        return escalated
+    return None
+
+
+def answer(ledger: Ledger, directory: Directory, approval: Approval, said: Answer, now: datetime) -> Approval | None:
+    """A decline declines; an Allow is counted, and allows once as many as are needed have given theirs.
+
+    Votes are counted of those who may still answer at this moment, to this very content.
+    """
+    allow = said.verdict is Verdict.ALLOW
+    person = said.person
+    decides = not allow or len(allowing(ledger, directory, approval) | {person.id}) >= approval.needed
+    columns: dict[str, Any] = {}
+    if decides:
+        draft = approval.runtime is Runtime.DRAFT
+        columns = {
+            "status": Status.APPROVED if allow else Status.DECLINED,
+            "decided_at": now,
+            "decided_by": person.id or None,
+            "decided_via": said.via,
+            "decision_key": said.key,
+            "note": said.note,
+            "by_message": said.by_message,
+            "valid_until": now + EXTERNAL_VALID if allow and approval.runtime is Runtime.EXTERNAL else None,
+            "grace_until": now + UNDO if draft and allow else None,
+            "restore_until": now + RESTORE if draft and not allow else None,
+        }
+    changed = ledger.change(approval, **columns)
+    if changed is None:
+        return None
+    if person.id:
+        held = ledger.person(person.id)
+        lent = tuple(sorted(person.roles - held.roles)) if held is not None else ()
+        ledger.vote(approval.id, Vote(person.id, approval.content_revision, said.verdict.value, now, lent))
+    ledger.audit(_line(changed, said.verdict.value, said, now))
+    return changed
+
+
+def allowing(ledger: Ledger, directory: Directory, approval: Approval) -> set[str]:
+    """Who has allowed this content and may still answer."""
+    votes = [
+        vote
+        for vote in ledger.votes_of(approval.id)
+        if vote.content_revision == approval.content_revision and vote.verdict == Verdict.ALLOW
+    ]
+    voters = (directory.voter(ledger, vote) for vote in votes)
+    return {who.id for who in voters if who is not None and directory.may_answer(ledger, approval, who) is None}
+
+
+def allow_unasked(ledger: Ledger, approval: Approval, why: str, now: datetime) -> Approval | None:
+    """A standing rule that was made since covers this waiting row."""
+    allowed = ledger.change(
+        approval, status=Status.APPROVED, decided_at=now, decided_by=AUTO, decided_via="rule", note=why,
+        valid_until=now + EXTERNAL_VALID if approval.runtime is Runtime.EXTERNAL else None,
+    )  # fmt: skip
+    if allowed is not None:
+        ledger.audit(AuditLine(approval.id, now, AUTO, allowed.revision, surface="rule", note=why))
+    return allowed
+
+
+def take_back(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -> Approval | None:
+    """A draft's Undo or Restore: it waits again, and whoever answered may answer anew.
+
+    The key of the answer stays on the row, so that the same event, delivered once more, does not answer again.
+    """
+    action = "undo" if approval.status is Status.APPROVED else "restore"
+    waiting = ledger.change(
+        approval, status=Status.PENDING, decided_at=None, decided_by=None, note=None, by_message=False,
+        valid_until=None, grace_until=None, restore_until=None, consumed_at=None,
+    )  # fmt: skip
+    if waiting is None:
+        return None
+    if approval.decided_by is not None:
+        ledger.drop_vote(approval.id, approval.decided_by, approval.content_revision)
+    ledger.audit(_line(waiting, action, said, now))
+    return waiting
+
+
+def edit(
+    ledger: Ledger, approval: Approval, said: Answer, arguments: str, digest: str, effect: Effect, now: datetime
+) -> Approval | None:
+    """What would run is another content from here on, which nobody has allowed yet; its effect may only rise."""
+    changed = ledger.change(
+        approval, final_arguments=arguments, digest=digest, content_revision=approval.content_revision + 1,
+        edited_at=now, edited_by=said.person.id, effect=max(approval.effect, effect, key=lambda each: each.rank),
+    )  # fmt: skip
+    if changed is not None:
+        ledger.audit(_line(changed, "edited", said, now))
+    return changed
+
+
+def cancel(
+    ledger: Ledger, approval: Approval, by: str, now: datetime, names: Mapping[str, str] | None = None
+) -> Approval | None:
+    """Nobody needs the answer any more."""
+    ended = ledger.change(approval, status=Status.CANCELLED, decided_at=now, decided_via=by, consumed_at=now)
+    if ended is not None:
+        ledger.audit(AuditLine(approval.id, now, "cancelled", ended.revision, identity=by))
+        _tell_agent(ledger, ended, names or {}, now)
+    return ended
+
+
+def claim(ledger: Ledger, approval: Approval, run: str, now: datetime, surface: str | None = None) -> Approval | None:
+    """The one leave to run the call."""
+    claimed = ledger.change(
+        approval, outcome=Outcome.SENDING, claim_token=secrets.token_urlsafe(16), claimed_by=run, claimed_at=now,
+        consumed_at=now,
+    )  # fmt: skip
+    if claimed is not None:
+        ledger.audit(AuditLine(approval.id, now, "claimed", claimed.revision, identity=run, surface=surface))
+    return claimed
+
+
+def consume(ledger: Ledger, approval: Approval, names: Mapping[str, str], now: datetime) -> Approval:
+    """Whoever waited has the answer."""
+    if approval.consumed_at is not None:
+        return approval
+    consumed = ledger.change(approval, consumed_at=now)
+    if consumed is None:
+        # Somebody else changed the row; the sweep rings until it is consumed.
+        return approval
+    _tell_agent(ledger, consumed, names, now)
+    return consumed
+
+
+def end(
+    ledger: Ledger, approval: Approval, outcome: Outcome, note: str | None, names: Mapping[str, str], now: datetime
+) -> Approval | None:
+    """What became of the call."""
+    ended = ledger.change(approval, outcome=outcome, outcome_note=note, outcome_at=now,
+                          consumed_at=approval.consumed_at or now)  # fmt: skip
+    if ended is not None:
+        ledger.audit(AuditLine(approval.id, now, outcome.value, ended.revision))
+        _tell_agent(ledger, ended, names, now)
+    return ended
+
+
+def send_again(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -> Approval | None:
+    """A draft that was not sent, or may have been, is sent once more because a person says so."""
+    again = ledger.change(
+        approval, outcome=Outcome.NONE, outcome_note=None, outcome_at=None, claim_token=None, claimed_by=None,
+        claimed_at=None, consumed_at=None, decided_at=now, decided_by=said.person.id, decided_via=said.via,
+        decision_key=said.key, grace_until=None,
+    )  # fmt: skip
+    if again is not None:
+        ledger.audit(_line(again, "again", said, now))
+    return again
+
+
+def dismiss(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -> Approval | None:
+    """Somebody has seen how it ended; the card asks for nothing any more."""
+    dismissed = ledger.change(approval, dismissed_at=now)
+    if dismissed is not None:
+        ledger.audit(_line(dismissed, "dismissed", said, now))
+    return dismissed
+
+
+def _line(changed: Approval, action: str, said: Answer, now: datetime) -> AuditLine:
+    return AuditLine(
+        changed.id, now, action, changed.revision, person=said.person.id or None, identity=said.identity,
+        surface=said.via, note=said.note, shown_id=said.shown_id,
+    )  # fmt: skip
+
+
+def _tell_agent(ledger: Ledger, approval: Approval, names: Mapping[str, str], now: datetime) -> None:
+    """Nobody waits for a draft: its agent reads what became of it."""
+    if approval.runtime is not Runtime.DRAFT:
+        return
+    text = sentence_for(approval, names) or ""
+    ledger.add_update(Update(0, approval.agent, approval.id, now, approval.status.value, approval.outcome.value, text))

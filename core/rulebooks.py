@@ -1,0 +1,110 @@
+"""Whether a call asks, by the rules and the table of effects as they are now, read again only when they changed."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from core.approvals import Agent, Approval, Effect
+from core.asking import Held, Unasked, decide_whether_to_ask, effect_to_judge
+from core.asks import Presentation
+from core.effects import Call, Tables
+from core.effects_file import tables_from
+from core.effects_table import SHIPPED
+from core.ports import Ledger
+from core.rules import Rule, RuleBook, Scope, covers, scopes_for
+
+log = logging.getLogger("placet.rules")
+
+# What a stored rule or table that cannot be read raises; a database that is away is another matter, and travels up.
+FAULTS = (ValueError, TypeError, LookupError, ArithmeticError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    version: int
+    rules: RuleBook
+
+    @property
+    def tables(self) -> Tables:
+        return self.rules.tables
+
+
+class RuleBooks:
+    """Keeps each agent's rules and the table of effects for as long as the agent's version stays the same."""
+
+    def __init__(self) -> None:
+        self._books: dict[str, _Book] = {}
+
+    def of(self, ledger: Ledger, agent: Agent) -> RuleBook:
+        book = self._books.get(agent.id)
+        if book is None or book.version != agent.version:
+            book = _Book(agent.version, RuleBook(ledger.rules(agent.id), tables_from(ledger.effects())))
+            self._books[agent.id] = book
+        return book.rules
+
+    def decide(
+        self,
+        ledger: Ledger,
+        agent: Agent,
+        call: Call,
+        effect: Effect,
+        now: datetime,
+        *,
+        needed: int,
+        barred: str | None,
+    ) -> Held | Unasked:
+        """The order of decision (design section 6); a fault in it holds the call."""
+        try:
+            rules = self.of(ledger, agent)
+        except FAULTS as error:
+            self._report(agent, error)
+            return Held(type(error).__name__)
+        return decide_whether_to_ask(call, effect, agent.mode, rules, now, needed=needed, barred=barred)
+
+    def effect(self, ledger: Ledger, agent: Agent | None, call: Call, claimed: Effect | None = None) -> Effect:
+        """How far a call reaches; MONEY, which no mode lets through, when that cannot be judged."""
+        try:
+            tables = self.of(ledger, agent).tables if agent is not None else SHIPPED
+        except FAULTS as error:
+            self._report(agent, error)
+            return Effect.MONEY
+        return effect_to_judge(call, claimed, tables)
+
+    @staticmethod
+    def _report(agent: Agent | None, error: Exception) -> None:
+        log.error("rules cannot be read", extra={"agent": agent.id if agent else "", "error": type(error).__name__})
+
+    def effect_of(self, ledger: Ledger, agent: Agent | None, approval: Approval, arguments: str) -> Effect:
+        """How far a row's call would reach with other arguments."""
+        return self.effect(ledger, agent, call_of(approval, agent, arguments))
+
+    def scopes_for(self, ledger: Ledger, agent: Agent, approval: Approval) -> Sequence[Scope]:
+        """The scopes that a card of this row may offer."""
+        return scopes_for(call_of(approval, agent), approval.effect, self.of(ledger, agent).tables, approval.needed)
+
+    def covers(self, ledger: Ledger, agent: Agent, rule: Rule, approval: Approval, now: datetime) -> bool:
+        """Whether a rule lets this waiting row run."""
+        return covers(rule, call_of(approval, agent), approval.effect, self.of(ledger, agent).tables, now)
+
+
+def call_of(approval: Approval, agent: Agent | None, arguments: str | None = None) -> Call:
+    """A row's call, as the rules look at it; with other arguments, if such are given."""
+    return Call(
+        tool=approval.tool,
+        operation=approval.operation,
+        arguments=json.loads(approval.final_arguments if arguments is None else arguments),
+        agent=approval.agent,
+        digest=approval.digest,
+        presentation=Presentation.model_validate_json(approval.presentation),
+        unlisted_run=runs_unlisted(approval.tool, json.loads(approval.run) if approval.run else None, agent),
+    )
+
+
+def runs_unlisted(tool: str, run: Mapping[str, Any] | None, agent: Agent | None) -> bool:
+    """Whether a call names an activity that the directory does not list for the agent's tool."""
+    return run is not None and (agent is None or (tool, run["activity"], run["task_queue"]) not in agent.runs)
