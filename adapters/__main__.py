@@ -32,7 +32,8 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of a command line: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted."""
-    outside = Outside(frozenset(PLATFORMS), {name: platform_check(name) for name in PLATFORMS})
+    switches = {name: TOKENS.get(name, f"PLACET_{name.upper()}_TOKEN") for name in PLATFORMS}
+    outside = Outside(switches, {name: platform_check(name) for name in PLATFORMS})
     try:
         app(list(arguments), prog_name="placet", obj=outside)
     except SystemExit as end:
@@ -57,14 +58,13 @@ TOKENS = {"slack": "PLACET_SLACK_BOT_TOKEN"}
 def platform_check(name: str) -> Check:
     """What `placet doctor` asks of a platform: its settings held against the running service."""
 
-    async def check() -> Sequence[Finding]:
+    async def check() -> Sequence[Finding] | None:
         try:
             surface = PLATFORMS[name](Hooks(Nobody(), Nobody(), lambda _: Nobody(), Nobody().groups))
         except BadSetting as bad:
             return [Finding("fail", str(bad), f"set {bad.name} right")]
         if surface is None:
-            token = TOKENS.get(name, f"PLACET_{name.upper()}_TOKEN")
-            return [Finding("ok", f"{name} is off: {token} is not set")]
+            return None
         try:
             return await surface.check() if isinstance(surface, Checking) else ()
         finally:

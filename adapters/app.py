@@ -9,7 +9,7 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -127,7 +127,7 @@ async def running(
             )  # fmt: skip
             await stack.enter_async_context(_kept("worker", worker.run))
             await stack.enter_async_context(_kept("schedule", temporal.ensure_schedule, once=True))
-        await stack.enter_async_context(_serving(app))
+        await stack.enter_async_context(_serving(app, tuple(platforms)))
         log.info("started", extra={"parts": sorted(parts), "http": settings.http_url, "platforms": sorted(surfaces)})
         yield app
         log.info("stopping")
@@ -154,7 +154,9 @@ async def _start_bots(
         return StoredLease(app.store, app.approvals.clock, name)
 
     commands = ChatCommands(app.approvals, app.desk)
-    hooks = Hooks(commands, app.desk, lease, commands.groups)
+    spoken = app.approvals.spoken
+    await app.store.read(spoken.learn)
+    hooks = Hooks(commands, app.desk, lease, commands.groups, spoken.to)
     for name, build in platforms.items():
         surface = build(hooks)
         if surface is not None:
@@ -215,13 +217,13 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _serving(app: App) -> AsyncIterator[None]:
+async def _serving(app: App, platforms: Sequence[str]) -> AsyncIterator[None]:
     settings = app.settings
     services = Services(
         approvals=app.approvals if "api" in app.parts else None, store=app.store, feed=app.feed,
         directory=app.approvals.directory, clock=app.approvals.clock, metrics=app.metrics,
         admin_token=admin_token(settings).get_secret_value() if "api" in app.parts else "",
-        redaction=app.redaction, checks=app.checks,
+        redaction=app.redaction, checks=app.checks, platforms=platforms,
         webhooks={name: surface.receive for name, surface in app.surfaces.items() if isinstance(surface, Webhooked)},
     )  # fmt: skip
     api = build_api(services)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from adapters.cli.api import Api
     from adapters.settings import Settings
 
-Check = Callable[[], Awaitable[Sequence[Finding]]]
+Check = Callable[[], Awaitable[Sequence[Finding] | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What the entry point brings from the other rooms: the platforms' names, and their own checks."""
+    """What the entry point brings from the other rooms: the platforms, and their own checks.
 
-    platforms: Collection[str] = ()
+    Of each platform `platforms` has the setting that switches it on.
+    """
+
+    platforms: Mapping[str, str] = field(default_factory=dict)
     checks: Mapping[str, Check] = field(default_factory=dict)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from adapters.doctor.local import check_admin_token, check_codec, check_data_folder, check_http, check_public_url
 from adapters.doctor.people import check_directory
@@ -13,15 +13,17 @@ from core.ports import Finding
 
 PATIENCE_S = 15.0
 
-Check = Callable[[], Awaitable[Sequence[Finding]]]
+Check = Callable[[], Awaitable[Sequence[Finding] | None]]
+"""What is found; None of a platform that is off."""
 
 
 async def examine(
-    settings: Settings, platforms: Collection[str] = (), platform_checks: Mapping[str, Check] | None = None
+    settings: Settings, platforms: Mapping[str, str] | None = None, platform_checks: Mapping[str, Check] | None = None
 ) -> list[Finding]:
     """Everything that is found, in the order of the settings. Never raises; nothing of it carries a secret.
 
-    `platforms` are those that a person can answer on; `platform_checks` are theirs, by name.
+    `platforms` are those that a person can answer on, each with the setting that switches it on; `platform_checks` are
+    theirs, by name.
     """
     checks: dict[str, Check] = {
         "data folder": lambda: check_data_folder(settings),
@@ -32,14 +34,22 @@ async def examine(
         "Redis": lambda: check_redis(settings),
         "Temporal": lambda: check_temporal(settings),
         "payload codec": lambda: check_codec(settings),
-        **(platform_checks or {}),
-        "directory": lambda: check_directory(settings, platforms),
     }
+    theirs, switches = platform_checks or {}, platforms or {}
+    local, asked = await asyncio.gather(_all(checks), _all(theirs))
+    on = {name for name in switches if name not in theirs or asked[name] is not None}
+    off = {name: [Finding("ok", f"{name} is off: {switches[name]} is not set")] for name in switches if name not in on}
+    reached = await _bounded("directory", lambda: check_directory(settings, on, switches))
+    found = [*local.values(), *(off.get(name, findings) for name, findings in asked.items()), reached]
+    return [finding for findings in found for finding in findings or ()]
+
+
+async def _all(checks: Mapping[str, Check]) -> Mapping[str, Sequence[Finding] | None]:
     found = await asyncio.gather(*(_bounded(name, check) for name, check in checks.items()))
-    return [finding for findings in found for finding in findings]
+    return dict(zip(checks, found, strict=True))
 
 
-async def _bounded(name: str, check: Check) -> Sequence[Finding]:
+async def _bounded(name: str, check: Check) -> Sequence[Finding] | None:
     try:
         return await asyncio.wait_for(check(), PATIENCE_S)
     except TimeoutError:

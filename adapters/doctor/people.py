@@ -1,24 +1,28 @@
-"""Whether the applied directory lets anybody answer: owners, routes and people who cannot be reached."""
+"""Whether the applied directory lets anybody answer: owners, routes, places and people who cannot be reached."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from adapters.database import Database
 from adapters.doctor.services import sqlite_file
 from adapters.faults import Fault
 from adapters.settings import Settings
-from core.approvals import Permission, Person
-from core.people import Directory
+from core.approvals import Permission, Person, Role, Route
+from core.people import place_of
 from core.ports import Finding, Ledger, Unavailable
 
 
-async def check_directory(settings: Settings, platforms: Collection[str]) -> Sequence[Finding]:
+async def check_directory(settings: Settings, on: Collection[str], switches: Mapping[str, str]) -> Sequence[Finding]:
+    """`on` are the platforms that are on in this process; `switches` name the setting that switches each one on.
+
+    A process without any platform (`serve --only api`) cannot know which are on in another.
+    """
     if settings.on_sqlite and not sqlite_file(settings).exists():
         return []
     database = Database.open(settings.database)
     try:
-        return await database.read(lambda ledger: list(_findings(ledger, platforms)))
+        return await database.read(lambda ledger: list(_findings(ledger, on, switches)))
     except (Unavailable, Fault):
         # The database cannot be reached, or lacks its tables: its own check says so.
         return []
@@ -26,35 +30,67 @@ async def check_directory(settings: Settings, platforms: Collection[str]) -> Seq
         await database.close()
 
 
-def _findings(ledger: Ledger, platforms: Collection[str]) -> Iterator[Finding]:
+def _findings(ledger: Ledger, on: Collection[str], switches: Mapping[str, str]) -> Iterator[Finding]:
     people = {person.id: person for person in ledger.people()}
     if not people:
         yield Finding("warn", "the directory is empty: nobody can answer", "write placet.yaml and `placet apply` it")
         return
-    if not any(_may_answer(person) for person in people.values()):
+    mapped = ledger.mapped_roles()
+    if not any(_may_answer(person, mapped) for person in people.values()):
         yield Finding("fail", "nobody holds approvals:answer, so every call waits until it expires",
                       "give a role approvals:answer and members in placet.yaml")  # fmt: skip
-    linked = {name for name in people if _linked(ledger, name, platforms)}
+    linked = {name for name in people if _linked(ledger, name, on)}
     for name in sorted(people.keys() - linked):
         yield Finding("warn", f"{name} is linked on no platform and cannot answer in chat", f"placet link {name}")
     agents = ledger.agents()
     for agent in agents:
         owner = people[agent.owner]
-        if owner.id not in linked or not _may_answer(owner):
+        if owner.id not in linked or not _may_answer(owner, mapped):
             missing = "is linked on no platform" if owner.id not in linked else "does not hold approvals:answer"
             fix = f"placet link {owner.id}" if owner.id not in linked else f"give a role of {owner.id} approvals:answer"
             yield Finding("warn", f"calls of {agent.id} that no route matches go to {owner.id}, who {missing}", fix)
+    reachable = [person for person in people.values() if person.id in linked]
     for number, route in enumerate(ledger.routes(), 1):
-        answering = [person for person in Directory().asked(ledger, route) if _may_answer(person)]
-        if not any(person.id in linked for person in answering):
-            yield Finding("warn", f"route {number} asks nobody who is linked and may answer",
-                          "placet link those whom it asks")  # fmt: skip
+        yield from _of_route(f"route {number}", route, reachable, mapped)
+        for place in (*route.at, *(route.escalate.at if route.escalate else ())):
+            if (platform := _off(place, on, switches)) is not None:
+                yield Finding("warn", f"route {number} asks at {place}, but {platform} is off",
+                              f"set {switches[platform]}, or take the place out of placet.yaml")  # fmt: skip
+    for place in ledger.languages():
+        if (platform := _off(place, on, switches)) is not None:
+            yield Finding("warn", f"the chat {place} has a language, but {platform} is off",
+                          f"set {switches[platform]}, or take the chat out of placet.yaml")  # fmt: skip
     yield Finding("ok", f"in the directory: people {len(people)}, of them linked {len(linked)}, agents {len(agents)}")
 
 
-def _may_answer(person: Person) -> bool:
-    return Permission.ANSWER in person.permissions
+def _of_route(name: str, route: Route, reachable: Sequence[Person], mapped: Sequence[Role]) -> Iterator[Finding]:
+    able = [person.id for person in reachable if _could_answer(person, route.ask, mapped)]
+    fix = "placet link those whom it asks"
+    if not able:
+        yield Finding("warn", f"{name} asks nobody who is linked and may answer", fix)
+    elif len(able) < route.needed:
+        only = f"{', '.join(able)} {'is' if len(able) == 1 else 'are'}"
+        yield Finding("warn", f"{name} needs {route.needed} to allow, but of those it asks only {only} linked and may "
+                      "answer", f"{fix}, or lower needed")  # fmt: skip
+    if (later := route.escalate) and not any(_could_answer(person, later.ask, mapped) for person in reachable):
+        yield Finding("warn", f"the escalation of {name} asks nobody who is linked and may answer", fix)
 
 
-def _linked(ledger: Ledger, person: str, platforms: Collection[str]) -> bool:
-    return any(not platforms or identity.platform in platforms for identity in ledger.identities(person))
+def _could_answer(person: Person, ask: Collection[str], mapped: Sequence[Role]) -> bool:
+    asked = person.id in ask or any(f"role:{role}" in ask for role in {*person.roles, *(role.id for role in mapped)})
+    return asked and _may_answer(person, mapped)
+
+
+def _off(place: str, on: Collection[str], switches: Mapping[str, str]) -> str | None:
+    """The platform of a place, where it is off."""
+    found = place_of(place)
+    return found.platform if found and on and found.platform in switches.keys() - on else None
+
+
+def _may_answer(person: Person, mapped: Sequence[Role]) -> bool:
+    """Who is in a platform's group is not known here: the role that it gives could be anybody's."""
+    return any(Permission.ANSWER in held for held in (person.permissions, *(role.permissions for role in mapped)))
+
+
+def _linked(ledger: Ledger, person: str, on: Collection[str]) -> bool:
+    return any(not on or identity.platform in on for identity in ledger.identities(person))

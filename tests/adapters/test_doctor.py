@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,13 @@ from adapters.doctor import examine
 from adapters.embedded import TemporalServer
 from adapters.migrate import migrate
 from adapters.sandbox import Sandbox
+from adapters.sandbox.discord import token_of
 from adapters.settings import ADMIN_TOKEN_FILE, Settings, admin_token, read_settings
 from core.ports import Finding
 from tests.adapters.api import an_api, served
+
+TELEGRAM = {"telegram": "PLACET_TELEGRAM_TOKEN"}
+SWITCHES = {**TELEGRAM, "slack": "PLACET_SLACK_BOT_TOKEN", "discord": "PLACET_DISCORD_TOKEN"}
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +52,7 @@ def settings_in(folder: Path, **given: Any) -> Settings:
 
 async def found(settings: Settings, *words: str) -> Finding:
     """The one finding that has all these words; every finding that is not ok names a fix."""
-    findings = await examine(settings, {"telegram"})
+    findings = await examine(settings, TELEGRAM)
     for finding in findings:
         assert "\n" not in finding.what + finding.fix
         assert finding.level == "ok" or finding.fix
@@ -58,7 +62,7 @@ async def found(settings: Settings, *words: str) -> Finding:
 
 
 async def test_a_fresh_machine_is_well(tmp_path: Path) -> None:
-    findings = await examine(settings_in(tmp_path), {"telegram"})
+    findings = await examine(settings_in(tmp_path), TELEGRAM)
     assert {finding.level for finding in findings} == {"ok"}
     assert not (tmp_path / "data").exists()
 
@@ -143,7 +147,7 @@ async def test_the_public_url(tmp_path: Path) -> None:
 
 async def test_the_database(tmp_path: Path, postgres_database: str) -> None:
     settings = settings_in(tmp_path, database_url=postgres_database)
-    finding = await found(settings, "behind this version by 1 migration")
+    finding = await found(settings, "behind this version by")
     assert (finding.level, finding.fix) == ("fail", "run `placet migrate`")
     await migrate(postgres_database)
     assert (await found(settings, "has this version's tables")).level == "ok"
@@ -236,7 +240,15 @@ async def test_the_payload_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert (await found(settings_in(tmp_path, temporal_codec=wrong), "PLACET_TEMPORAL_CODEC")).level == "fail"
 
 
-async def findings_for(folder: Path, text: str) -> list[Finding]:
+async def is_on() -> Sequence[Finding]:
+    return []
+
+
+async def is_off() -> None:
+    return None
+
+
+async def findings_for(folder: Path, text: str, on: Collection[str] = ("telegram",)) -> list[Finding]:
     settings = settings_in(folder)
     settings.data_dir.mkdir(mode=0o700)
     await migrate(settings.database)
@@ -244,7 +256,8 @@ async def findings_for(folder: Path, text: str) -> list[Finding]:
     if text:
         await database.write(lambda ledger: ledger.replace_directory(read_directory(text)))
     await database.close()
-    return [finding for finding in await examine(settings, {"telegram"}) if finding.level != "ok"]
+    checks = {name: is_on if name in on else is_off for name in SWITCHES}
+    return [finding for finding in await examine(settings, SWITCHES, checks) if finding.level != "ok"]
 
 
 async def test_an_empty_directory(tmp_path: Path) -> None:
@@ -281,6 +294,59 @@ routes:
     ]  # fmt: skip
 
 
+OFFICE = """
+people:
+  dana: {identities: {telegram: 1001, slack: T01/U01}}
+  ola: {identities: {slack: T01/U02}}
+  kim: {identities: {telegram: 1003, slack: T01/U03}}
+roles: {approver: [approvals:answer], watcher: [approvals:view]}
+members: {approver: [dana, ola, kim]}
+agents: {billing: {owner: dana}}
+routes:
+  - {ask: [dana, ola], at: [dm, slack:C01], needed: 2, escalate: {after: 8h, ask: [ola], at: [slack:C02]}}
+"""
+
+
+async def test_a_quorum_and_an_escalation_that_nobody_linked_can_meet(tmp_path: Path) -> None:
+    found = await findings_for(tmp_path, OFFICE)
+    assert [(finding.level, finding.what, finding.fix) for finding in found] == [
+        ("warn", "ola is linked on no platform and cannot answer in chat", "placet link ola"),
+        ("warn", "route 1 needs 2 to allow, but of those it asks only dana is linked and may answer",
+         "placet link those whom it asks, or lower needed"),
+        ("warn", "the escalation of route 1 asks nobody who is linked and may answer",
+         "placet link those whom it asks"),
+        ("warn", "route 1 asks at slack:C01, but slack is off",
+         "set PLACET_SLACK_BOT_TOKEN, or take the place out of placet.yaml"),
+        ("warn", "route 1 asks at slack:C02, but slack is off",
+         "set PLACET_SLACK_BOT_TOKEN, or take the place out of placet.yaml"),
+    ]  # fmt: skip
+
+
+async def test_a_directory_whose_platforms_are_on_is_well(tmp_path: Path) -> None:
+    assert await findings_for(tmp_path, OFFICE, on=("telegram", "slack")) == []
+
+
+async def test_a_process_without_any_platform_cannot_know_which_are_on(tmp_path: Path) -> None:
+    assert await findings_for(tmp_path, OFFICE, on=()) == []
+
+
+async def test_a_chat_with_a_language_on_a_platform_that_is_off(tmp_path: Path) -> None:
+    chats = "chats: {discord:600: {language: de}}\n"
+    (finding,) = await findings_for(tmp_path, OFFICE + chats, on=("telegram", "slack"))
+    assert (finding.level, finding.what) == ("warn", "the chat discord:600 has a language, but discord is off")
+
+
+async def test_who_is_in_a_group_may_answer_for_all_that_is_known(tmp_path: Path) -> None:
+    text = """
+people: {dana: {identities: {telegram: 1001}}, kim: {identities: {telegram: 1003}}}
+roles: {oncall: {permissions: [approvals:answer], groups: [slack:T01/S01]}}
+agents: {billing: {owner: dana}}
+routes:
+  - {ask: [role:oncall], at: ["telegram:-1001234"], needed: 2, escalate: {after: 8h, ask: [kim], at: [dm]}}
+"""
+    assert await findings_for(tmp_path, text) == []
+
+
 async def test_a_platforms_own_checks_are_told_and_cannot_hide_the_rest(tmp_path: Path) -> None:
     async def told() -> Sequence[Finding]:
         return [Finding("warn", "telegram: a webhook is set elsewhere", "delete it")]
@@ -288,7 +354,8 @@ async def test_a_platforms_own_checks_are_told_and_cannot_hide_the_rest(tmp_path
     async def breaks() -> Sequence[Finding]:
         raise RuntimeError("planted")
 
-    findings = await examine(settings_in(tmp_path), {"telegram"}, {"telegram": told, "slack": breaks})
+    findings = await examine(settings_in(tmp_path), SWITCHES, {"telegram": told, "slack": breaks, "discord": is_off})
+    assert Finding("ok", "discord is off: PLACET_DISCORD_TOKEN is not set") in findings
     assert Finding("warn", "telegram: a webhook is set elsewhere", "delete it") in findings
     (broken,) = (finding for finding in findings if "slack" in finding.what)
     assert broken.level == "fail"
@@ -335,6 +402,39 @@ async def test_the_command_asks_telegram(tmp_path: Path) -> None:
         assert "fail  Telegram bot 7000000001: 127.0.0.1:" in out
         assert "fix: copy it from @BotFather" in out
         assert "AAAA" not in out + err
+
+
+async def test_the_command_names_the_platform_whose_token_was_revoked(tmp_path: Path) -> None:
+    async with Sandbox() as sandbox:
+        telegram, slack, discord = "7000000001:" + "A" * 30, "xoxb-doctor-token-AAAAAAAA", token_of(8000000001)
+        sandbox.add_bot(telegram, "placet_bot")
+        sandbox.slack.add_team("T01", "Acme", token=slack, app_token="xapp-doctor-token-CCCCCCCC")
+        sandbox.discord.add_bot(8000000001, "placet", name="Placet")
+        given = {
+            "PLACET_DATA_DIR": str(tmp_path / "data"), "PLACET_HTTP_BIND": f"127.0.0.1:{free_port()}",
+            "PLACET_TELEGRAM_TOKEN": telegram, "PLACET_TELEGRAM_BASE_URL": sandbox.url,
+            "PLACET_SLACK_BOT_TOKEN": slack, "PLACET_SLACK_APP_TOKEN": "xapp-doctor-token-CCCCCCCC",
+            "PLACET_SLACK_BASE_URL": sandbox.slack_base_url,
+            "PLACET_DISCORD_TOKEN": discord, "PLACET_DISCORD_BASE_URL": sandbox.discord_base_url,
+            "PLACET_DISCORD_GATEWAY_URL": sandbox.discord_gateway_url,
+        }  # fmt: skip
+        code, out, _ = await doctor(**given)
+        assert code == 0, out
+        assert "ok    Slack bot token 1: the app in T01 answers" in out
+        assert "ok    Discord bot 8000000001 (placet) answers" in out
+        sandbox.slack.revoke("T01")
+        sandbox.discord.fail("*", status=401, code=0, times=None)
+        code, out, err = await doctor(**given)
+        assert code == 1
+        failed = [line for line in out.splitlines() if line.startswith("fail")]
+        assert len(failed) == 2
+        assert "Slack bot token 1: 127.0.0.1:" in failed[0]
+        assert "does not accept it (token_revoked)" in failed[0]
+        assert "Discord bot 8000000001: 127.0.0.1:" in failed[1]
+        assert "does not accept its token" in failed[1]
+        assert "ok    Telegram bot 7000000001 (@placet_bot) answers" in out
+        for secret in (slack, discord, telegram):
+            assert secret not in out + err
 
 
 @pytest.mark.parametrize(
