@@ -38,7 +38,9 @@ def link(context: typer.Context, person: Annotated[str, typer.Argument(help="Who
     code = api_of(context).post(path_of("links"), {"person": person})["code"]
     typer.echo(f"/start {code}")
     typer.echo(
-        f"{person} sends this line to the bot, in a private chat with it, within 15 minutes. It works once.", err=True
+        f"{person} sends this line to the bot, in a private chat with it, within 15 minutes. It works once. "
+        f"Everywhere but in Telegram the line is: /placet link {code}",
+        err=True,
     )
 
 

@@ -392,8 +392,10 @@ async def test_link_prints_the_line_to_send(server: Served) -> None:
     ended = await server.run("admin", "link", "ola")
     assert ended.code == 0
     assert ended.out.startswith("/start ")
-    assert len(ended.out.split()[1]) >= 22
+    code = ended.out.split()[1]
+    assert len(code) >= 22
     assert "15 minutes" in ended.err
+    assert f"/placet link {code}" in ended.err
     assert "no such person" in (await server.run("admin", "link", "zed")).line
     assert (await server.run("dana", "link", "dana")).code == 1
 
