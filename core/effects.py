@@ -113,9 +113,13 @@ def _readings(tables: Tables, tool: str, operation: str) -> tuple[_Reading, ...]
 
 def _all_readings(tables: Tables, tool: str, operation: str) -> Iterator[_Reading]:
     words, last = words_of(tool), words_of(operation)
-    if last and words[-len(last) :] == last and len(words) > len(last):
+    yield from _named(tables, tool, words, last)
+    if last and words[-len(last) :] == last:
         # `gmail.search` with the operation `search` says it twice.
-        last = ()
+        yield from _named(tables, tool, words, ())
+
+
+def _named(tables: Tables, tool: str, words: tuple[str, ...], last: tuple[str, ...]) -> Iterator[_Reading]:
     yield from _split(tables, (*words, *last), whole=True)
     if (mcp := _MCP.fullmatch(tool)) is not None:
         for server, name in _servers(mcp["rest"]):

@@ -159,7 +159,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "calendar google_calendar gcal outlook_calendar ms_calendar caldav",
         read="""list get search list_events get_event events_list events_get search_events list_calendars
-            calendar_list free_busy freebusy get_freebusy query_freebusy find_free_time suggest_time find_meeting_times
+            calendar_list free_busy get_freebusy query_freebusy find_free_time suggest_time find_meeting_times
             list_colors get_current_time""",
         send=f"""{_CREATES_EVENT} quick_add update update_event patch_event events_update events_patch move_event invite
             add_attendees respond respond_to_event accept decline_event tentative""",
