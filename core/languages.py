@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from threading import Lock
 
 from core.approvals import Actor, Destination, Message, Posted
 from core.people import place_of
@@ -22,6 +23,8 @@ class Spoken:
     def __init__(self, default: str = DEFAULT_LANGUAGE) -> None:
         self.default = default
         self._known: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        # Transactions run on threads of their own.
+        self._turn = Lock()
 
     def learn(self, ledger: Ledger) -> None:
         """Take over what the directory says now."""
@@ -50,7 +53,8 @@ class Spoken:
         return found or self.default
 
     def _keep(self, key: tuple[str, ...], language: str) -> None:
-        self._known[key] = language
-        self._known.move_to_end(key)
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+        with self._turn:
+            self._known[key] = language
+            self._known.move_to_end(key)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)

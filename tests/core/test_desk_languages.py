@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from core.approvals import Actor, Destination, Message
+from core.approvals import Actor, Destination, Message, Press, Reply
 from core.languages import Spoken
+from core.ports import Admission
 from tests.core.office import BOT, DANA, DIRECTORY, FORUM, GROUP, OLA, STRANGER, TOPIC, Office, office
 
 LONG = {"charge": "ch_1", "amount": 4900, "why": "x" * 900}
@@ -143,3 +144,45 @@ def test_a_persons_own_language_comes_before_the_chats_and_a_topics_before_its_c
     assert spoken.to(dana, topic) == "en"
     spoken.note(dana, "")
     assert spoken.to(dana, topic) == "de"
+
+
+async def test_a_press_that_comes_too_fast_is_turned_away_in_the_pressers_language(here: Office) -> None:
+    await here.apply(directory(dana="de"))
+    _, card = await here.card()
+    await here.told(here.press(card, data="a.AAAAAAAAAAAAAAAA.1"))
+    assert (await here.told(here.press(card, "Decline with a note"))) == "Was soll billing stattdessen tun?"
+
+    class Shut:
+        async def admit(self, press: Press) -> Admission:
+            return Admission(wait_s=7)
+
+        async def settle(self, press: Press, reply: Reply) -> None: ...
+
+    here.approvals.gate = Shut()
+    assert await here.told(here.press(card, "Allow")) == (
+        "Das ging zu schnell hintereinander. Es wurde nichts entschieden; bitte in 7 s noch einmal."
+    )
+    assert (await here.told(here.press(card, "Allow", by=OLA))).startswith("That was too many presses.")
+
+
+async def test_the_form_for_a_note_is_in_a_language_before_the_database_was_asked(here: Office) -> None:
+    await here.apply(GERMAN_CHAT)
+    _, card = await here.card()
+    ola, at = Actor("telegram", "", str(OLA)), Message("telegram", str(BOT), str(GROUP), "", str(card.id))
+    # Its card was drawn in German a moment ago, so that much is known of the chat.
+    assert here.approvals.spoken.to(ola, at) == "de"
+
+
+async def test_linking_and_listing_are_in_the_persons_language(here: Office) -> None:
+    await here.apply(directory(dana="de").replace(", identities: {telegram: 1001}", ""))
+    code = await here.store.write(
+        lambda ledger: here.approvals.directory.issue_pairing(ledger, "dana", "admin", here.clock.now())
+    )
+    here.world.start(DANA, code or "")
+    await here.until(lambda: here.world.chat(DANA).last("Verknüpft. Willkommen, Dana Reyes"))
+    await here.card()
+    here.world.say(DANA, DANA, "/pending")
+    listed = await here.until(lambda: here.world.chat(DANA).last("Es wartet auf Sie: 1"))
+    assert "1. refund (billing, Frist: " in listed.text
+    here.world.say(DANA, DANA, "/help")
+    await here.until(lambda: here.world.chat(DANA).last("Ja oder Nein von einem Menschen"))
