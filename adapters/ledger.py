@@ -228,6 +228,14 @@ _POSTED_AT = Statement(
         _card.message_id == bindparam("message"),
     )
 )
+_WAITING_IN = Statement(
+    _MESSAGE_AND_APPROVAL.where(
+        _card.platform == bindparam("on"),
+        _card.account == bindparam("by"),
+        _card.chat == bindparam("in_chat"),
+        sa.text("messages.kind = 'card' AND messages.message_id IS NOT NULL AND approvals.status = 'pending'"),
+    ).order_by(_card.posted_at)
+)
 _POSTED = Statement(select(*_posted).where(_card.id == bindparam("posted")))
 _POSTED_FOR = Statement(select(*_posted).where(_card.approval_id == bindparam("approval")).order_by(_card.id))
 
@@ -537,6 +545,12 @@ class Ledger(People):
 
     def posted_at(self, message: Message) -> tuple[Posted, Approval] | None:
         return self._pair(_POSTED_AT, on=message.platform, by=message.account, in_chat=message.chat, message=message.id)
+
+    def waiting_in(self, chat: Message) -> Sequence[tuple[Posted, Approval]]:
+        width = len(_posted)
+        rows = self._rows(_WAITING_IN, {"on": chat.platform, "by": chat.account, "in_chat": chat.chat})
+        pairs = [(self._read_posted(row[:width]), self._read_approval(row[width:])) for row in rows]
+        return list({approval.id: (posted, approval) for posted, approval in pairs}.values())
 
     def posted(self, posted_id: str) -> Posted | None:
         rows = self._rows(_POSTED, {"posted": posted_id})

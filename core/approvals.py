@@ -151,7 +151,8 @@ class Press:
     """One thing a person did on a platform: a button (verb, token, content_revision), a form, or a typed text.
 
     `key` is the platform's own event id, unique per platform event; it becomes the decision key.
-    `message` is the message that carries the button, or the one that a text replies to.
+    `message` is the message that carries the button, or the one that a text replies to; its id is "" for a text that
+    replies to nothing, in somebody's private chat with the bot.
     Exactly one of `verb` (with token and content_revision) and `text` is set; a text from a form that a button opened
     has that button's token. `fields` are the values of a submitted form of `Reply.form`, by field id.
     """

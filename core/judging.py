@@ -27,6 +27,7 @@ from core.buttons import Verb
 from core.changes import Answer
 from core.editing import Unchanged, Wrong, edited, form_of, values_of
 from core.identifiers import new_id
+from core.languages import Spoken
 from core.people import Directory
 from core.ports import Clock, Ledger
 from core.rulebooks import RuleBooks
@@ -83,18 +84,21 @@ class _Pressed:
 class Judge:
     """Every way in is judged here, inside the transaction that it changes the row in."""
 
-    def __init__(self, directory: Directory, clock: Clock, books: RuleBooks) -> None:
-        self.directory, self.clock, self.books = directory, clock, books
+    def __init__(self, directory: Directory, clock: Clock, books: RuleBooks, spoken: Spoken) -> None:
+        self.directory, self.clock, self.books, self.spoken = directory, clock, books, spoken
 
     # Presses
 
     def press(self, ledger: Ledger, press: Press) -> Judged:
         found = self._found(ledger, press)
+        if isinstance(found, Reply):
+            return Judged(found)
         if found is None:
             locale = self.directory.language(ledger, press.message, person=ledger.person_of(press.actor))
             return Judged(Reply(say("unknown_card", locale=locale), Tone.ALERT, refused=True, result="unknown_card"))
         posted, approval = found
         person = self.directory.person_at(ledger, press.actor)
+        self.spoken.note(press.actor, person.language if person else "")
         locale = self.directory.language(ledger, press.message, posted, person=person)
         if not self._from_its_place(ledger, posted, press):
             return Judged(Reply(say("wrong_place", locale=locale), Tone.ALERT, refused=True, result="wrong_place"))
@@ -121,12 +125,23 @@ class Judge:
                 raise LookupError("an approval vanished while it was being decided")
             approval = again
 
-    @staticmethod
-    def _found(ledger: Ledger, press: Press) -> tuple[Posted, Approval] | None:
+    def _found(self, ledger: Ledger, press: Press) -> tuple[Posted, Approval] | Reply | None:
+        if press.text is not None and not press.message.id:
+            return self._only_one(ledger, press)
         if press.text is not None:
             # A form carries the token of the button that opened it: it may belong to a copy that a crash left behind.
             return ledger.posted_at(press.message) or (ledger.posted_of_token(press.token) if press.token else None)
         return ledger.posted_of_token(press.token) if press.verb in VERBS else None
+
+    def _only_one(self, ledger: Ledger, press: Press) -> tuple[Posted, Approval] | Reply:
+        """In a private chat a plain message answers the one card that waits there (design section 6)."""
+        now = self.clock.now()
+        waiting = [(posted, row) for posted, row in ledger.waiting_in(press.message) if not changes.due(row, now)]
+        if len(waiting) == 1:
+            return waiting[0]
+        locale = self.directory.language(ledger, press.message, person=ledger.person_of(press.actor))
+        key = "which_one" if waiting else "reply_to_card"
+        return Reply(say_on(press.actor.platform, key, locale=locale), Tone.QUIET, result=key)
 
     @staticmethod
     def _from_its_place(ledger: Ledger, posted: Posted, press: Press) -> bool:

@@ -52,10 +52,9 @@ async def test_two_must_allow_and_the_card_says_who_has(here: Office) -> None:
     approval, card = await here.card()
     assert await here.told(here.press(card, "Allow")) == "Your Allow counts: 1 of 2 have allowed it."
     assert (await here.row(approval)).pending
-    shown = await here.until(
-        lambda: (m := here.seen().message(card.id)) if "1 of 2" in here.seen().message(card.id).text else None
-    )
-    assert "Dana Reyes" in shown.text and "Allow" in shown.labels
+    shown = await here.until(lambda: m if "1 of 2" in (m := here.seen().message(card.id)).text else None)
+    assert "Dana Reyes" in shown.text
+    assert "Allow" in shown.labels
     assert await here.told(here.press(shown, "Allow")) == "Your Allow counts already: 1 of 2 have allowed it."
     assert (await here.told(here.press(shown, "Allow", by=OLA))).startswith("Allowed.")
     settled = await here.settled(card, "Allowed by Dana Reyes, Ola Berg")
@@ -91,7 +90,8 @@ async def test_a_vote_counts_only_while_its_giver_may_answer(here: Office) -> No
     await decided(here, approval, "dana")
     await here.apply((QUORUM % 2).replace("approver: [dana, ola, eve, kim]", "approver: [ola, eve, kim]"))
     counted = await decided(here, approval, "ola")
-    assert isinstance(counted, Approval) and counted.pending
+    assert isinstance(counted, Approval)
+    assert counted.pending
     assert (await here.row(approval)).pending
     await decided(here, approval, "eve")
     assert (await here.row(approval)).status is Status.APPROVED
@@ -104,7 +104,8 @@ async def test_w6_nobody_answers_their_own_request(here: Office) -> None:
     assert "your own request" in await here.told(here.press(card, "Decline"))
     assert "your own request" in (await here.answered(here.say("no, rather not", to=card))).text
     refused = await decided(here, approval, "dana")
-    assert isinstance(refused, Refusal) and refused.code == "own_request"
+    assert isinstance(refused, Refusal)
+    assert refused.code == "own_request"
     assert (await here.row(approval)).pending
     assert (await here.told(here.press(card, "Allow", by=OLA))).startswith("Allowed.")
 
@@ -113,10 +114,13 @@ async def test_whose_request_it_is_must_be_known_first(here: Office) -> None:
     await here.apply(FOUR_EYES)
     approval = await here.ask(on_behalf_of="slack:T01/U77")
     row = await here.row(approval)
-    assert row.undeliverable is not None and "on whose behalf" in row.undeliverable
+    assert row.undeliverable is not None
+    assert "on whose behalf" in row.undeliverable
     assert await here.post(approval) == []
     refused = await decided(here, approval, "ola")
-    assert isinstance(refused, Refusal) and refused.code == "not_entitled" and "on whose behalf" in refused.text
+    assert isinstance(refused, Refusal)
+    assert refused.code == "not_entitled"
+    assert "on whose behalf" in refused.text
     await here.apply(FOUR_EYES.replace("kim: {name: Kim Sato}", "kim: {name: Kim Sato, identities: {slack: T01/U77}}"))
     assert await here.post(approval) == ["posted"]
     assert isinstance(await decided(here, approval, "ola"), Approval)
@@ -127,14 +131,17 @@ async def test_more_people_are_asked_when_nobody_decides(here: Office) -> None:
     approval, card = await here.card()
     assert "Dana Reyes" in await here.told(here.press(card, "Allow", by=OLA))
     before = await here.approvals.take(approval.id, "run")
-    assert before is not None and before.until == approval.created_at + timedelta(hours=8)
+    assert before is not None
+    assert before.until == approval.created_at + timedelta(hours=8)
     here.clock.ahead += timedelta(hours=8, seconds=1)
     taken = await here.approvals.take(approval.id, "run")
-    assert taken is not None and taken.approval.escalated_at is not None and taken.until == approval.expires_at
+    assert taken is not None
+    assert taken.approval.escalated_at is not None
+    assert taken.until == approval.expires_at
     places = await here.approvals.places(approval.id, missing=True)
     assert [(place.destination.chat, place.person) for place in places] == [("1002", "ola")]
     assert (await here.told(here.press(card, "Allow", by=OLA))).startswith("Allowed.")
-    assert "opened escalated allow" == " ".join(line.action for line in await here.audit(approval))
+    assert " ".join(line.action for line in await here.audit(approval)) == "opened escalated allow"
 
 
 async def test_who_presses_at_the_time_of_escalation_is_asked_already(here: Office) -> None:

@@ -1,0 +1,402 @@
+"""Edits, drafts, standing rules, pausing and lanes at the one door, on the databases."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from core.agents import Heard
+from core.approvals import Actor, Approval, Message, Mode, Outcome, Posted, Press, Reply, Status
+from core.asks import read_ask
+from core.buttons import Verb
+from core.people import Refusal
+from core.service import Opened, Origin
+from tests.core.office import GROUP, Office, office
+
+RULING = f"""
+people:
+  dana: {{name: Dana Reyes, identities: {{telegram: 1001}}}}
+  ola: {{name: Ola Berg, identities: {{telegram: 1002}}}}
+roles:
+  approver: [approvals:view, approvals:answer]
+  ruler: [approvals:delegate]
+members: {{approver: [dana, ola], ruler: [dana]}}
+agents:
+  billing: {{owner: dana}}
+routes:
+  - {{match: {{agent: billing}}, ask: [dana, ola], at: ["telegram:{GROUP}"]}}
+"""
+NOTE = {
+    "tool": "notes.share",
+    "arguments": {"to": "ada@example.com", "text": "Hello  Ada", "count": 2.50, "secret": {"token": "abc123"}},
+    "presentation": {"editable": ["/text", "/count"], "lines": [["Text", "/text"]]},
+}
+
+
+@pytest.fixture
+async def here(sqlite_url: str) -> AsyncIterator[Office]:
+    async with office(sqlite_url) as opened:
+        await opened.apply(RULING)
+        yield opened
+
+
+numbers = itertools.count(1)
+
+
+async def posted(here: Office, approval: Approval) -> Posted:
+    assert await here.post(approval) == ["posted"]
+    (row,) = await here.store.read(lambda ledger: ledger.posted_for(approval.id))
+    return row
+
+
+async def press(here: Office, card: Posted, verb: str, *, by: int = 1001, key: str = "", **more: Any) -> Reply:
+    """What the presser is told, of a press on a card as it stands."""
+    approval = await here.store.read(lambda ledger: ledger.approval(card.approval_id))
+    assert approval is not None
+    assert card.message is not None
+    made = Press(key or f"k{next(numbers)}", Actor("telegram", "", str(by)), card.message, verb=verb, token=card.token,
+                 content_revision=approval.content_revision)  # fmt: skip
+    return await here.approvals.press(replace(made, **more))
+
+
+async def draft(here: Office, **fields: Any) -> Approval:
+    run = {"activity": "send", "task_queue": "billing"}
+    return await here.ask(runtime="draft", run=run, **fields)
+
+
+# Edits
+
+
+async def test_an_edit_changes_what_runs_and_nothing_else(here: Office) -> None:
+    text = '{"to":"ada@example.com",  "text":"Hello  Ada","count":2.50,"n":10}'
+    ask = json.dumps({"agent": "billing", **NOTE, "arguments": "X"}).replace('"X"', text)
+    opened = await here.approvals.open(read_ask(ask, over="temporal"), Origin(workflow_id="w", first_run_id="r"))
+    assert isinstance(opened, Opened)
+    card = await posted(here, opened.approval)
+    form = (await press(here, card, Verb.EDIT)).form
+    assert form is not None
+    assert [(field.label, field.value) for field in form.fields] == [("Text", "Hello  Ada"), ("count", "2.5")]
+    done = await press(here, card, Verb.EDIT, fields={"1": "Hello Ada\nBye", "2": "2.5"})
+    assert done.result == "edited"
+    row = await here.row(opened.approval)
+    assert row.final_arguments == text.replace("Hello  Ada", "Hello Ada\\nBye")
+    assert (row.content_revision, row.edited_by, row.pending) == (2, "dana", True)
+    assert row.digest != opened.approval.digest
+    stale = await press(here, card, Verb.ALLOW, content_revision=1)
+    assert "changed" in stale.text.lower()
+    assert stale.result == "changed_look_again"
+    late = await press(here, card, Verb.EDIT, fields={"1": "x"}, content_revision=1)
+    assert late.result == "changed_look_again"
+
+
+async def test_an_edit_clears_the_votes(here: Office) -> None:
+    await here.apply(RULING.replace("ask: [dana, ola],", "ask: [dana, ola], needed: 2,"))
+    card = await posted(here, await here.ask(**NOTE))
+    assert (await press(here, card, Verb.ALLOW)).result == "counted"
+    assert (await press(here, card, Verb.EDIT, by=1002, fields={"1": "Other"})).result == "edited"
+
+    async def shown() -> Posted | None:
+        return await here.store.read(lambda ledger: ledger.posted(card.id))
+
+    async with asyncio.timeout(10):
+        while (row := await shown()) is None or row.attached_revision != 2:
+            await asyncio.sleep(0.02)
+    assert "Changed by Ola Berg" in here.seen().message(int(card.message_id or 0)).text
+    assert (await press(here, card, Verb.ALLOW, by=1002)).result == "counted"
+    assert (await press(here, card, Verb.ALLOW, by=1001)).result == "approved"
+
+
+@pytest.mark.parametrize(
+    ("fields", "result"),
+    [({"2": "many"}, "edit_not_a_number"), ({"2": "NaN"}, "edit_unfit"), ({"2": "0.1000000000000000055511"}, "edit_unfit"),
+     ({"9": "x"}, "edit_unread"), ({"1": "Hello  Ada "}, "edit_unchanged"), ({"1": "x" * 20_001}, "edit_too_long")],
+)  # fmt: skip
+async def test_an_edit_that_cannot_be_taken_names_the_field_and_changes_nothing(
+    here: Office, fields: dict[str, str], result: str
+) -> None:
+    card = await posted(here, await here.ask(**NOTE))
+    assert (await press(here, card, Verb.EDIT, fields=fields)).result == result
+    row = await here.store.read(lambda ledger: ledger.approval(card.approval_id))
+    assert row is not None
+    assert row.content_revision == 1
+
+
+async def test_no_form_holds_a_secret(here: Office) -> None:
+    hidden = {**NOTE, "presentation": {"editable": ["/secret/token"]}}
+    card = await posted(here, await here.ask(**hidden))
+    assert (await press(here, card, Verb.EDIT)).result == "edit_nothing"
+
+
+async def test_over_http_an_edit_names_pointers_and_keeps_kinds(here: Office) -> None:
+    approval = await here.ask(**NOTE)
+    edit = here.approvals.edit
+    bad = await edit(approval.id, "dana", {"/to": "x"}, content_revision=1, via="http")
+    assert isinstance(bad, Refusal)
+    assert bad.code == "bad_edit"
+    assert "/to" in bad.text
+    kind = await edit(approval.id, "dana", {"/count": "3"}, content_revision=1, via="http")
+    assert isinstance(kind, Refusal)
+    assert kind.code == "bad_edit"
+    done = await edit(approval.id, "dana", {"/count": 3}, content_revision=1, via="http")
+    assert isinstance(done, Approval)
+    assert json.loads(done.final_arguments)["count"] == 3
+    again = await edit(approval.id, "dana", {"/count": 4}, content_revision=1, via="http")
+    assert isinstance(again, Refusal)
+    assert again.code == "changed"
+
+
+# Drafts
+
+
+async def test_undo_takes_a_draft_back_and_it_is_sent_once_in_the_end(here: Office) -> None:
+    approval = await draft(here)
+    card = await posted(here, approval)
+    assert (await press(here, card, Verb.ALLOW, key="first")).result == "approved"
+    taken = await here.approvals.take(approval.id, "run")
+    assert taken is not None
+    assert taken.claim is None
+    assert taken.until is not None
+    assert taken.until - here.clock.now() <= timedelta(seconds=5)
+    assert (await press(here, card, Verb.UNDO, by=1002)).result == "undone"
+    assert (await here.row(approval)).pending
+    assert (await press(here, card, Verb.ALLOW, key="first")).result == "taken_back"
+    assert (await here.row(approval)).pending
+    await press(here, card, Verb.ALLOW)
+    here.clock.ahead += timedelta(seconds=6)
+    taken = await here.approvals.take(approval.id, "run")
+    assert taken is not None
+    assert taken.claim is not None
+    assert (await press(here, card, Verb.UNDO)).result == "too_late_to_undo"
+
+
+async def test_restore_brings_a_declined_draft_back_until_the_agent_has_its_answer(here: Office) -> None:
+    approval = await draft(here)
+    card = await posted(here, approval)
+    await press(here, card, Verb.DECLINE)
+    taken = await here.approvals.take(approval.id, "run")
+    assert taken is not None
+    assert taken.until is not None
+    assert (await press(here, card, Verb.RESTORE)).result == "restored"
+    await press(here, card, Verb.DECLINE)
+    here.clock.ahead += timedelta(seconds=6)
+    taken = await here.approvals.take(approval.id, "run")
+    assert taken is not None
+    assert taken.until is None
+    assert taken.approval.consumed_at is not None
+    assert (await press(here, card, Verb.RESTORE)).result == "too_late_to_restore"
+    (update,) = await here.desk.agents.updates("billing", 0)
+    assert (update.status, update.approval_id) == ("declined", approval.id)
+
+
+async def test_a_draft_that_may_have_gone_out_is_sent_again_only_after_a_word(here: Office) -> None:
+    approval = await draft(here)
+    card = await posted(here, approval)
+    await press(here, card, Verb.ALLOW)
+    here.clock.ahead += timedelta(seconds=6)
+    taken = await here.approvals.take(approval.id, "one")
+    assert taken is not None
+    assert taken.claim is not None
+    await here.approvals.record(approval.id, taken.claim.token, Outcome.UNKNOWN, "it broke")
+    asks = await press(here, card, Verb.AGAIN)
+    assert [button.verb for button in asks.menu] == [Verb.AGAIN_SURE]
+    assert "twice" in asks.text
+    assert (await press(here, card, Verb.AGAIN_SURE, key="sure")).result == "sent_again"
+    taken = await here.approvals.take(approval.id, "two")
+    assert taken is not None
+    assert taken.claim is not None
+    await here.approvals.record(approval.id, taken.claim.token, Outcome.NOT_SENT, "no worker")
+    assert (await press(here, card, Verb.AGAIN_SURE, key="sure")).result == "sent_again"
+    assert (await here.row(approval)).outcome is Outcome.NOT_SENT
+    assert (await press(here, card, Verb.DISMISS)).result == "dismissed"
+    assert (await press(here, card, Verb.AGAIN)).result == "nothing_to_follow_up"
+    assert [update.outcome for update in await here.desk.agents.updates("billing", 0)] == ["unknown", "not_sent"]
+
+
+# Rules
+
+
+async def test_s11_a_rule_settles_what_waits_and_what_comes(here: Office) -> None:
+    one, two = await here.ask(**NOTE), await here.ask(**NOTE)
+    other = await here.ask(**{**NOTE, "arguments": {**NOTE["arguments"], "text": "Other"}})  # type: ignore[dict-item]
+    card = await posted(here, one)
+    menu = (await press(here, card, Verb.ALWAYS)).menu
+    assert Verb.ALWAYS_ARGUMENTS in [button.verb for button in menu]
+    label = next(button.label for button in menu if button.verb == Verb.ALWAYS_ARGUMENTS)
+    reply = await press(here, card, Verb.ALWAYS_ARGUMENTS)
+    assert label in reply.text
+    rows = [await here.row(each) for each in (one, two, other)]
+    assert [row.status for row in rows] == [Status.APPROVED, Status.APPROVED, Status.PENDING]
+    assert (rows[1].decided_by, rows[1].decided_via, rows[1].note) == ("auto", "rule", label)
+    assert (await here.ask(**NOTE)).status is Status.APPROVED
+    (rule,) = await here.store.read(lambda ledger: ledger.rules("billing"))
+    removed = await here.desk.agents.remove_rule(rule.id)
+    assert not isinstance(removed, Refusal)
+    assert (await here.ask(**NOTE)).pending
+
+
+async def test_w1_a_rule_on_a_command_covers_that_command_alone(here: Office) -> None:
+    card = await posted(here, await here.ask(tool="shell", arguments={"command": "python3 safe.py"}))
+    assert [button.verb for button in (await press(here, card, Verb.ALWAYS)).menu] == [Verb.ALWAYS_ARGUMENTS]
+    assert (await press(here, card, Verb.ALWAYS_TOOL)).result == "always_not_here"
+    assert (await press(here, card, Verb.ALWAYS_ARGUMENTS)).result == "approved"
+    assert (await here.ask(tool="shell", arguments={"command": "python3 safe.py"})).status is Status.APPROVED
+    assert (await here.ask(tool="shell", arguments={"command": "python3 evil.py"})).pending
+
+
+async def test_money_is_never_allowed_by_a_card_for_good(here: Office) -> None:
+    card = await posted(here, await here.ask(tool="stripe.refund", effect="money"))
+    assert (await press(here, card, Verb.ALWAYS)).result == "always_not_here"
+    assert (await press(here, card, Verb.ALWAYS_ARGUMENTS)).result == "always_not_here"
+    assert not await here.store.read(lambda ledger: ledger.rules("billing"))
+
+
+async def test_only_who_may_rule_makes_rules(here: Office) -> None:
+    card = await posted(here, await here.ask(**NOTE))
+    assert (await press(here, card, Verb.ALWAYS_ARGUMENTS, by=1002)).result == "always_not_yours"
+    assert not await here.store.read(lambda ledger: ledger.rules("billing"))
+
+
+async def test_rules_are_taken_back_page_by_page(here: Office) -> None:
+    for number in range(7):
+        card = await posted(here, await here.ask(**{**NOTE, "arguments": {**NOTE["arguments"], "text": str(number)}}))  # type: ignore[dict-item]
+        await press(here, card, Verb.ALWAYS_ARGUMENTS)
+    dana = await here.store.read(lambda ledger: ledger.person("dana"))
+    assert dana is not None
+    page = await here.desk.agents.listed("billing", dana, "en")
+    assert [button.verb for button in page.menu] == [Verb.REMOVE_RULE] * 5 + [Verb.RULES_PAGE]
+
+    async def menu(button: Any, by: int = 1001) -> Reply:
+        message = Message("telegram", "7001", str(GROUP), "", "9")
+        actor, key = Actor("telegram", "", str(by)), f"m{next(numbers)}"
+        return await here.desk.take(Press(key, actor, message, button.verb, button.token, button.number))
+
+    more = await menu(page.menu[-1])
+    assert len(more.menu) == 2
+    assert (await menu(more.menu[0], by=1002)).result == "not_yours"
+    assert (await menu(more.menu[0])).result == "rule_removed"
+    assert (await menu(more.menu[0])).result == "rule_gone"
+    assert len(await here.store.read(lambda ledger: ledger.rules("billing"))) == 6
+
+
+# Pausing, resetting
+
+
+async def test_nothing_runs_while_paused_and_nothing_decided_is_lost(here: Office) -> None:
+    run = {"activity": "send", "task_queue": "billing"}
+    approval = await here.ask(run=run)
+    card = await posted(here, approval)
+    await here.desk.agents.pause("billing")
+    assert "resumes" in (await press(here, card, Verb.ALLOW)).text
+    taken = await here.approvals.take(approval.id, "run")
+    assert taken is not None
+    assert taken.claim is None
+    assert taken.until is not None
+    assert await here.approvals.ring_unconsumed(after=timedelta(0)) == 0
+    await here.desk.redraw_all(approval.id)
+    assert "takes effect when the agent resumes" in here.seen().message(int(card.message_id or 0)).text
+    await here.desk.agents.resume("billing")
+    taken = await here.approvals.take(approval.id, "run")
+    assert taken is not None
+    assert taken.claim is not None
+
+
+async def test_a_reset_cancels_turns_and_a_draft_is_told_of_it(here: Office) -> None:
+    turn, late = await here.ask(), await draft(here)
+    card = await posted(here, late)
+    done = await here.desk.agents.reset("billing")
+    assert not isinstance(done, Refusal)
+    assert done.generation == 2
+    assert (await here.row(turn)).status is Status.CANCELLED
+    assert (await press(here, card, Verb.ALLOW)).result == "generation_over"
+    assert (await here.row(late)).status is Status.CANCELLED
+    (update,) = await here.desk.agents.updates("billing", 0)
+    assert update.status == "cancelled"
+    assert (await here.ask()).generation == 2
+
+
+async def test_the_mode_says_what_is_asked_for(here: Office) -> None:
+    write = {"tool": "file.write", "arguments": {"path": "a", "text": "b"}, "effect": "write"}
+    assert (await here.ask(**write)).effect.value == "write"
+    assert (await here.ask(**write)).decided_via == "mode"
+    await here.desk.agents.set_mode("billing", Mode.EVERYTHING)
+    assert (await here.ask(**write)).pending
+    await here.desk.agents.set_mode("billing", Mode.MONEY_ONLY)
+    assert (await here.ask(**NOTE)).decided_by == "auto"
+
+
+# Lanes and runs
+
+
+async def test_ac05_a_plain_message_declines_what_the_lane_waits_for(here: Office) -> None:
+    hear = here.desk.agents.hear
+    assert await hear("billing", "chat", "hello", "m0") == Heard("no_run")
+    rows = [await here.ask(lane="chat", run_id="run", **fields) for fields in ({}, NOTE)]
+    aside = await draft(here, lane="chat", run_id="run")
+    refusal = await hear("billing", "chat", "ok", "m1")
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "press_allow_instead"
+    ids = tuple(row.id for row in rows)
+    told = await hear("billing", "chat", "Rather ask Ada first", "m1")
+    assert told == Heard("declined", "run", ids, "now")
+    assert await hear("billing", "chat", "Rather ask Ada first", "m1") == told
+    for row in rows:
+        now = await here.row(row)
+        assert (now.status, now.note, now.by_message, now.decided_by) == (
+            Status.DECLINED,
+            "Rather ask Ada first",
+            True,
+            None,
+        )
+    assert (await here.row(aside)).pending
+    assert await hear("billing", "chat", "and now", "m2") == Heard("run_in_progress")
+    await here.desk.agents.close_run("billing", "run")
+    assert await hear("billing", "chat", "and now", "m2") == Heard("no_run")
+    assert await hear("billing", "chat", "Rather ask Ada first", "m1") == told
+
+
+async def test_ac09_a_run_that_waits_says_so_and_counts_from_the_last_answer(here: Office) -> None:
+    approval = await here.ask(run_id="long")
+    state = await here.desk.agents.run("billing", "long")
+    assert state.waiting
+    assert state.counts_from == approval.created_at
+    here.clock.ahead += timedelta(hours=30)
+    card = await posted(here, approval)
+    await press(here, card, Verb.ALLOW)
+    state = await here.desk.agents.run("billing", "long")
+    assert not state.waiting
+    assert state.counts_from == (await here.row(approval)).decided_at
+    left = await draft(here, run_id="long")
+    waits = await here.ask(run_id="long")
+    assert await here.desk.agents.close_run("billing", "long") == [waits.id]
+    assert (await here.row(left)).pending
+    assert (await here.row(waits)).status is Status.CANCELLED
+
+
+async def test_in_private_a_plain_message_answers_the_only_card_that_waits(here: Office) -> None:
+    await here.apply(RULING.replace(f'at: ["telegram:{GROUP}"]', "at: [dm]").replace("ask: [dana, ola]", "ask: [dana]"))
+    chat = Message("telegram", "", "1001", "", "")
+
+    async def say(text: str) -> Reply:
+        row = await here.store.read(lambda ledger: ledger.posted_for(one.id))
+        where = replace(chat, account=row[0].account)
+        return await here.approvals.press(Press(f"p{next(numbers)}", Actor("telegram", "", "1001"), where, text=text))
+
+    here.world.say(1001, 1001, "/start")
+    one = await here.ask()
+    await here.post(one)
+    assert (await say("yes")).result == "press_allow_instead"
+    two = await here.ask()
+    await here.post(two)
+    assert (await say("Rather not")).result == "which_one"
+    await here.approvals.withdraw(two.id, by="test")
+    assert (await say("Rather not")).result == "declined"
+    row = await here.row(one)
+    assert (row.note, row.by_message) == ("Rather not", True)
+    assert (await say("Hello")).result == "reply_to_card"
