@@ -22,7 +22,7 @@ OnPress = Callable[[Press], Awaitable[Reply]]
 TRIES, PRESS_S, DRAIN_S, LEASE_RETRY_S = 5, 15.0, 5.0, 2.0
 # Health pages ask often and give a check 3 s; what is well is not asked again at once.
 CHECK_S, CHECK_AGAIN_S = 2.5, 15.0
-LATER = ("rules", "mode", "pause", "resume")
+OF_AGENTS = ("rules", "mode", "pause", "resume")
 
 
 class Late(Exception):
@@ -31,19 +31,19 @@ class Late(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`link` with its code, or `pending`."""
+    """`link` with its code, `pending`, or one of OF_AGENTS with the agent's name; `mode` may have the mode as well."""
 
     name: str
     actor: Actor
     argument: str = ""
+    more: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something that decides nothing: the words to say, by their name in the catalogue, and what they are about."""
+    """Something that decides nothing: the words to say, by their name in the catalogue."""
 
     key: str
-    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,26 @@ class Migrated:
     to: str
 
 
+@dataclass(frozen=True, slots=True)
+class NoteForm:
+    """The button that opens the form for a note: from the button alone, before any other work (design section 4)."""
+
+    press: Press
+    title: str = ""
+
+
 Reading = Press | Command | Hint | Migrated
+
+
+def command_of(name: str, actor: Actor, words: Sequence[str], *, private: bool) -> Command | Hint:
+    """A command as it was typed: its name, and the words after it. A code is nobody else's business."""
+    if name == "pending":
+        return Command(name, actor)
+    if name == "link" and words:
+        return Command(name, actor, words[0]) if private else Hint("link_private_only")
+    if name in OF_AGENTS and words:
+        return Command(name, actor, words[0], words[1] if name == "mode" and len(words) > 1 else "")
+    return Hint("help")
 
 
 class Intake:
@@ -78,9 +97,9 @@ class Intake:
                 await asyncio.wait(self._tasks, timeout=DRAIN_S)
 
     async def tried(
-        self, account: str, event: str, work: Callable[[], Awaitable[Reply | None]], *, comes_again: bool
+        self, account: str, event: str, work: Callable[[], Awaitable[Reply | None]], *, comes_again: bool, language: str
     ) -> Reply | None:
-        """What is to be said to an event; a bug is tried TRIES times, then let go.
+        """What is to be said to an event, by us in this `language`; a bug is tried TRIES times, then let go.
 
         An event that was not committed raises Unavailable where it comes again, and else is tried again here.
         """
@@ -101,19 +120,27 @@ class Intake:
                 failed, wait = "went_wrong", 0.1 * 2**tries
             if tries < TRIES:
                 await self.pause(wait)
-        return Reply(say(failed), Tone.ALERT)
+        return Reply(say(failed, locale=language), Tone.ALERT)
 
-    async def carry_out(self, account: str, reading: Reading) -> Reply | None:
-        """Do what a reading asks, once."""
+    async def carry_out(self, account: str, reading: Reading, language: str) -> Reply | None:
+        """Do what a reading asks, once; a hint is said in this `language`."""
         match reading:
             case Press() as press if self.on_press is not None:
                 return await self.on_press(press)
-            case Command(name="pending", actor=actor):
+            case Command("pending", actor):
                 return await self._hooks.commands.pending(actor)
-            case Command(name="link", actor=actor, argument=code):
+            case Command("link", actor, code):
                 return await self._hooks.commands.link(actor, code)
-            case Hint(key, about):
-                return Reply(say_on(self._platform, key, **({"command": about} if about else {})), refused=True)
+            case Command("rules", actor, agent):
+                return await self._hooks.commands.rules(actor, agent)
+            case Command("mode", actor, agent, mode):
+                return await self._hooks.commands.mode(actor, agent, mode)
+            case Command("pause", actor, agent):
+                return await self._hooks.commands.pause(actor, agent)
+            case Command("resume", actor, agent):
+                return await self._hooks.commands.resume(actor, agent)
+            case Hint(key):
+                return Reply(say_on(self._platform, key, locale=language), refused=True)
             case Migrated(chat, to):
                 await self._hooks.chats.moved(self._platform, account, chat, to)
                 return None

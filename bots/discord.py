@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
 
 import aiohttp
@@ -27,26 +27,29 @@ from pydantic_settings import NoDecode
 from bots.delivery import (
     CHECK_S,
     DRAIN_S,
-    LATER,
     LEASE_RETRY_S,
+    OF_AGENTS,
     Backoff,
     Checkup,
     Command,
     Hint,
     Intake,
     Late,
+    NoteForm,
     OnPress,
+    Reading,
     answering,
+    command_of,
     still_held,
     tidy,
 )
-from bots.drawing import Piece, claim_label, cut_to, foot_of, label_of
+from bots.drawing import Piece, claim_label, cut_to, data_of, foot_of, label_of, menu_of
 from bots.pacing import PATIENCE_S, Pacer, Rate
 from bots.settings import PlatformSettings, address, read_settings, server_of, tokens
-from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
+from core.approvals import Actor, Attachment, Button, Card, Destination, Form, Message, Mode, Press, Reply, Tone
 from core.buttons import ButtonData, Verb, unpack
 from core.ports import Finding, Gone, Hooks, Lease, Refused, Slow, Unavailable
-from core.wording import say
+from core.wording import DEFAULT_LANGUAGE, LANGUAGES, say
 
 # The library logs what it sends, and every reconnect with a traceback; what matters of it is logged here.
 logging.getLogger("discord").setLevel(logging.CRITICAL)
@@ -59,7 +62,7 @@ NAME = "discord"
 
 # Limits of the API (platform facts, sections 1, 5 and 6). Lengths count code points.
 CONTENT_LIMIT, EMBED_LIMIT, FOOTER_LIMIT, TOTAL_LIMIT, LABEL_LIMIT, BUTTONS_IN_ROW = 2000, 4096, 2048, 6000, 80, 5
-FORM_TITLE_LIMIT, FORM_TEXT_LIMIT, NONCE_LENGTH = 45, 4000, 25
+FORM_TITLE_LIMIT, INPUT_LIMIT, INPUTS, NONCE_LENGTH = 45, 4000, 5, 25
 BEGINNING = 200
 OVERALL = Rate(50, 1)
 PER_CHANNEL = (Rate(5, 5),)
@@ -68,9 +71,9 @@ NOBODY: Json = {"parse": []}
 HIDDEN = 64
 DEFAULT_MESSAGE, REPLY_MESSAGE, FORWARD = 0, 19, 1
 COMMAND, COMPONENT, SUBMIT = 2, 3, 5
-SAY, THINK, OPEN = 4, 5, 9
+SAY, THINK, KEEP, REPLACE, OPEN = 4, 5, 6, 7, 9
 # Discord takes the first answer for 3 s; the database may need longer.
-DEFER_S, CALL_S, LEASE_ASKED_S, BACKOFF_S = 1.5, 15.0, 10.0, 30.0
+DEFER_S, FORM_S, CALL_S, LEASE_ASKED_S, BACKOFF_S = 1.5, 2.0, 15.0, 10.0, 30.0
 # The library waits ever longer between its tries, up to a quarter of an hour; a session is lost much sooner anyway.
 OFFLINE_S = 90.0
 NOTE_INPUT = "note"
@@ -121,6 +124,7 @@ class Discord:
     """
 
     name = NAME
+    form_fields, form_characters = INPUTS, INPUT_LIMIT
 
     def __init__(self, settings: Settings, hooks: Hooks, *, pace: float = 1.0) -> None:
         self._settings, self._hooks, self._pace = settings, hooks, pace
@@ -139,7 +143,7 @@ class Discord:
         body = render(card, token)
         sent = await self._send(account, destination, body.json | {"nonce": _nonce(token, destination.key)})
         message = _message(account, sent)
-        if _written(sent.get("embeds") or []) != _written(body.json["embeds"]):
+        if _written(sent) != _written(body.json):
             # It is the message of an earlier try, from before the card changed.
             await self.redraw(message, card, token=token)
         return message
@@ -383,33 +387,57 @@ class Discord:
         """Handle one event, and answer the one who caused it. It never comes again, so it is tried for a while."""
         reading = read(account, name, event)
         with answering(account):
-            if isinstance(reading, Form):
-                await self._respond(account, event, OPEN, _form(reading))
+            if isinstance(reading, NoteForm):
+                language = self._hooks.language(reading.press.actor, reading.press.message)
+                await self._respond(account, event, OPEN, _note_form(reading, language))
             elif reading is not None:
+                language = self._language(account, event)
                 work = self._intake.tried(
-                    account, str(event["id"]), lambda: self._intake.carry_out(account, reading), comes_again=False
-                )
+                    account, str(event["id"]), lambda: self._intake.carry_out(account, reading, language),
+                    comes_again=False, language=language,
+                )  # fmt: skip
                 if name == "INTERACTION_CREATE":
-                    await self._answer(account, event, work)
+                    await self._answer(account, event, reading, work)
                 elif (reply := await work) is not None:
                     await self._answer_text(account, event, reply)
 
-    async def _answer(self, account: str, event: Json, judging: Coroutine[Any, Any, Reply | None]) -> None:
-        """Tell the presser alone, and within 3 s at least that it is being looked at."""
-        work = asyncio.create_task(judging)
-        await asyncio.wait({work}, timeout=DEFER_S)
+    async def _answer(
+        self, account: str, event: Json, reading: Reading, judging: Coroutine[Any, Any, Reply | None]
+    ) -> None:
+        """Tell the presser alone, and within 3 s at least that it is being looked at.
+
+        A form can only be the first answer; what a menu led to comes in its place.
+        """
+        press = reading if isinstance(reading, Press) else None
+        opens = press is not None and press.verb == Verb.EDIT and press.fields is None
+        work, picked = self._intake.start(judging), _is_menu(event)
+        await asyncio.wait({work}, timeout=FORM_S if opens else DEFER_S)
         if work.done():
-            await self._respond(account, event, SAY, _alone(work.result() or Reply("")))
+            reply = work.result() or Reply("")
+            if reply.form is not None:
+                await self._respond(account, event, OPEN, _edit_form(reply.form))
+            else:
+                instead = picked and not reply.refused
+                said = _alone(reply, press)
+                await self._respond(account, event, *((REPLACE, said) if instead else (SAY, said | {"flags": HIDDEN})))
+            return
+        if opens:
+            late = Reply(say("form_gone", locale=self._language(account, event)))
+            await self._respond(account, event, SAY, _alone(late, None) | {"flags": HIDDEN})
             return
         try:
-            await self._respond(account, event, THINK, {"flags": HIDDEN})
+            await self._respond(account, event, KEEP if picked else THINK, {"flags": HIDDEN})
         except (Late, Gone, Slow, Refused, Unavailable):
             # What was pressed is decided all the same.
             await work
             raise
-        said = _alone(await work or Reply(""))
-        del said["flags"]
-        await self._fill_in(account, event, said)
+        await self._fill_in(account, event, _alone(await work or Reply(""), press))
+
+    def _language(self, account: str, event: Json) -> str:
+        """What whoever caused an event is spoken to in, as far as it is known without asking the database."""
+        author = event.get("author")
+        who = _actor(author, event) if author else _presser(event)
+        return self._hooks.language(who, Message(NAME, account, str(event.get("channel_id") or ""), "", ""))
 
     async def _answer_text(self, account: str, event: Json, reply: Reply) -> None:
         """A typed text can only be answered by a reply that the chat sees."""
@@ -570,28 +598,56 @@ def _word(text: str) -> Json:
     return {"content": content, "allowed_mentions": NOBODY, "nonce": secrets.token_hex(12)}
 
 
-def _alone(reply: Reply) -> Json:
-    content = _cut_words(reply.text, CONTENT_LIMIT) or "…"
-    return {"content": content, "allowed_mentions": NOBODY, "flags": HIDDEN}
+def _alone(reply: Reply, press: Press | None) -> Json:
+    """What the presser alone is told, with the buttons of a menu."""
+    menu = menu_of(reply, press, LABEL_LIMIT)
+    content = _cut_words(menu.text, CONTENT_LIMIT) or "…"
+    return {"content": content, "allowed_mentions": NOBODY, "components": _rows(menu.buttons)}
 
 
-def _form(form: Form) -> Json:
-    """The form for a note. What it is about is in its custom_id, so that it can be sent after a restart."""
-    note = {"type": 4, "custom_id": NOTE_INPUT, "style": 2, "label": say("note_label"), "min_length": 1,
-            "max_length": FORM_TEXT_LIMIT, "required": True}  # fmt: skip
-    title = say("button_note")[:FORM_TITLE_LIMIT]
-    return {"custom_id": form.custom_id, "title": title, "components": [{"type": 1, "components": [note]}]}
+def _note_form(form: NoteForm, language: str) -> Json:
+    note = _input(NOTE_INPUT, say("note_label", locale=language), long=True) | {"min_length": 1, "required": True}
+    return _form(form.press, say("button_note", locale=language), [note])
+
+
+def _edit_form(form: Form) -> Json:
+    fields = [
+        _input(field.id, field.label, long=field.multiline)
+        | {"value": field.value, "max_length": min(field.limit, INPUT_LIMIT), "required": False}
+        for field in form.fields
+    ]
+    return _form(form, form.title, fields)
+
+
+def _form(about: Press | Form, title: str, inputs: list[Json]) -> Json:
+    """A modal. What it is about is in its custom_id, so that it can be sent after a restart."""
+    data = ButtonData(about.verb, about.token, about.content_revision).pack()
+    rows = [{"type": 1, "components": [each]} for each in inputs]
+    return {"custom_id": data, "title": title[:FORM_TITLE_LIMIT], "components": rows}
+
+
+def _input(name: str, label: str, *, long: bool) -> Json:
+    return {"type": 4, "custom_id": name, "style": 2 if long else 1, "label": label[:FORM_TITLE_LIMIT],
+            "max_length": INPUT_LIMIT}  # fmt: skip
 
 
 def _commands() -> list[Json]:
     """/placet with its subcommands, in servers and in private chats with the bot."""
-    code = {"type": 3, "name": "code", "description": say("command_code"), "required": True, "max_length": 100}
-    subcommands = [
-        {"type": 1, "name": name, "description": say(f"command_{name}"), "options": [code] if name == "link" else []}
-        for name in ("link", "pending", *LATER)
-    ]
-    return [{"type": 1, "name": "placet", "description": say("command_placet"), "options": subcommands,
+
+    def option(name: str, *, required: bool = True) -> Json:
+        return {"type": 3, "name": name, **_described(name), "required": required, "max_length": 100}
+
+    options = {"link": [option("code")], "pending": [], **{name: [option("agent")] for name in OF_AGENTS}}
+    options["mode"].append(option("to", required=False) | {"choices": [{"name": each, "value": each} for each in Mode]})
+    subcommands = [{"type": 1, "name": name, **_described(name), "options": given} for name, given in options.items()]
+    return [{"type": 1, "name": "placet", **_described("placet"), "options": subcommands,
              "contexts": [0, 1], "integration_types": [0]}]  # fmt: skip
+
+
+def _described(name: str) -> Json:
+    """What a command is for: Discord shows everybody the language of their app, and English where we lack it."""
+    others = {each: say(f"command_{name}", locale=each) for each in LANGUAGES if each != DEFAULT_LANGUAGE}
+    return {"description": say(f"command_{name}"), "description_localizations": others}
 
 
 def _under(message: Message) -> Destination:
@@ -601,14 +657,7 @@ def _under(message: Message) -> Destination:
 # Reading
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The form for a note is to be opened; it carries the button's data."""
-
-    custom_id: str
-
-
-def read(account: str, name: str, event: Json) -> Press | Form | Command | Hint | None:
+def read(account: str, name: str, event: Json) -> Press | NoteForm | Command | Hint | None:
     """What a gateway event means; None for what is nothing to Placet. Decides nothing and trusts nothing in it."""
     if name == "MESSAGE_CREATE":
         return _read_message(account, event)
@@ -624,25 +673,24 @@ def read(account: str, name: str, event: Json) -> Press | Form | Command | Hint 
     return None
 
 
-def _read_press(account: str, event: Json) -> Press | Form:
-    custom_id = str(event["data"].get("custom_id") or "")
+def _read_press(account: str, event: Json) -> Press | NoteForm:
     # Data that no button of ours carries goes to the door as a verb that nothing has, which calls it unknown.
-    data = unpack(custom_id)
-    if data is not None and data.verb == Verb.NOTE:
-        return Form(custom_id)
-    return _press(account, event, data)
+    press = _press(account, event, unpack(str(event["data"].get("custom_id") or "")))
+    return NoteForm(press) if press.verb == Verb.NOTE else press
 
 
 def _read_submit(account: str, event: Json) -> Press:
-    data = unpack(str(event["data"].get("custom_id") or ""))
-    if data is None or data.verb != Verb.NOTE:
-        return _press(account, event, None)
-    press = _press(account, event, data)
-    return Press(press.key, press.actor, press.message, text=tidy(_submitted(event["data"])))
+    press, values = _press(account, event, unpack(str(event["data"].get("custom_id") or ""))), _submitted(event["data"])
+    if press.verb != Verb.NOTE:
+        return replace(press, fields=values) if press.token else press
+    return replace(press, verb="", content_revision=0, text=values.get(NOTE_INPUT, ""))
 
 
 def _press(account: str, event: Json, data: ButtonData | None) -> Press:
     target = event.get("message") or {}
+    if _is_menu(event):
+        # A menu is about the card whose button it answered.
+        target = {"id": (target.get("interaction_metadata") or {}).get("interacted_message_id") or target.get("id")}
     return Press(
         key=f"dc:{account}:{event['id']}",
         actor=_presser(event),
@@ -653,13 +701,16 @@ def _press(account: str, event: Json, data: ButtonData | None) -> Press:
     )
 
 
-def _submitted(data: Json) -> str:
-    """The text of the note's field, whether it stands in a row or under a label."""
-    for holder in data.get("components") or []:
-        for field in [*(holder.get("components") or []), holder.get("component") or {}]:
-            if field.get("custom_id") == NOTE_INPUT:
-                return str(field.get("value") or "")
-    return ""
+def _is_menu(event: Json) -> bool:
+    """Whether the button is on a message that this person alone sees."""
+    return bool(int((event.get("message") or {}).get("flags") or 0) & HIDDEN) and event.get("type") == COMPONENT
+
+
+def _submitted(data: Json) -> dict[str, str]:
+    """The texts of a form by the names of their fields, whether these stand in rows or under labels."""
+    holders = data.get("components") or []
+    fields = [each for of in holders for each in [*(of.get("components") or []), of.get("component") or {}] if each]
+    return {str(field.get("custom_id")): tidy(str(field.get("value") or "")) for field in fields}
 
 
 def _read_command(event: Json) -> Command | Hint | None:
@@ -667,15 +718,9 @@ def _read_command(event: Json) -> Command | Hint | None:
     options = data.get("options") or []
     if data.get("name") != "placet" or not options:
         return None
-    name, private = options[0].get("name"), event.get("guild_id") is None
-    if name == "pending":
-        return Command("pending", _presser(event))
-    if name != "link":
-        return Hint("comes_later", str(name))
-    if not private:
-        return Hint("link_private_only")
-    code = next((each.get("value") for each in options[0].get("options") or [] if each.get("name") == "code"), "")
-    return Command("link", _presser(event), str(code or "").strip())
+    given = {str(each.get("name")): str(each.get("value") or "").strip() for each in options[0].get("options") or []}
+    words = [given[name] for name in ("code", "agent", "to") if given.get(name)]
+    return command_of(str(options[0].get("name")), _presser(event), words, private=event.get("guild_id") is None)
 
 
 def _read_message(account: str, event: Json) -> Press | Hint | None:
@@ -703,18 +748,22 @@ def _read_message(account: str, event: Json) -> Press | Hint | None:
         return Hint("note_unreadable")
     return Press(
         key=f"dc:{account}:{event['id']}",
-        actor=_actor(author),
+        actor=_actor(author, event),
         message=Message(NAME, account, str(event["channel_id"]), "", str(reference["message_id"])),
         text=tidy(text),
     )
 
 
 def _presser(event: Json) -> Actor:
-    return _actor((event.get("member") or {}).get("user") or event.get("user") or {})
+    return _actor((event.get("member") or {}).get("user") or event.get("user") or {}, event)
 
 
-def _actor(user: Json) -> Actor:
-    return Actor(NAME, "", str(user.get("id") or ""), tidy(str(user.get("global_name") or user.get("username") or "")))
+def _actor(user: Json, event: Json) -> Actor:
+    """Who acted; in a server with the roles that it says they have there."""
+    roles = (event.get("member") or {}).get("roles") or () if event.get("guild_id") else ()
+    groups = frozenset(f"{NAME}:{event['guild_id']}/{role}" for role in roles)
+    name = tidy(str(user.get("global_name") or user.get("username") or ""))
+    return Actor(NAME, "", str(user.get("id") or ""), name, groups)
 
 
 def _message(account: str, sent: Json) -> Message:
@@ -751,7 +800,7 @@ def render(card: Card, token: str) -> Body:
     if foot:
         ends["footer"] = {"text": _draw(foot)}  # type: ignore[assignment]
     embeds = [embed | {"color": COLOURS[card.tone]} for embed in (*embeds, ends) if embed]  # type: ignore[misc]
-    buttons = _buttons(card, token) if token else []
+    buttons = _rows([(each, data_of(each, token, card.content_revision)) for each in card.buttons]) if token else []
     return Body({"content": "", "embeds": embeds, "components": buttons, "allowed_mentions": NOBODY}, cut)
 
 
@@ -826,25 +875,20 @@ def _block(text: str) -> str:
     return inert(text) if "```" in text or text != text.strip("\n`") else f"```\n{text}\n```"
 
 
-def _written(embeds: Sequence[Json]) -> list[str]:
-    """What embeds say, for comparing: Discord trims what it is given."""
+def _written(message: Json) -> list[str]:
+    """What a message says and which buttons it has, for comparing: Discord trims what it is given."""
+    embeds, rows = message.get("embeds") or [], message.get("components") or []
     texts = [(embed.get("description") or "", (embed.get("footer") or {}).get("text") or "") for embed in embeds]
-    return ["".join(text.split()) for pair in texts for text in pair]
+    data = [str(button.get("custom_id")) for row in rows for button in row.get("components") or []]
+    return ["".join(text.split()) for pair in texts for text in pair] + data
 
 
-def _buttons(card: Card, token: str) -> list[Json]:
-    buttons = [
-        {
-            "type": 2,
-            "style": STYLES.get(button.style, 2),
-            "label": button.label[:LABEL_LIMIT],
-            "custom_id": ButtonData(button.verb, token, card.content_revision).pack(),
-        }
-        for button in card.buttons
+def _rows(buttons: Sequence[tuple[Button, str]]) -> list[Json]:
+    drawn = [
+        {"type": 2, "style": STYLES.get(button.style, 2), "label": button.label[:LABEL_LIMIT], "custom_id": data}
+        for button, data in buttons
     ]
-    return [
-        {"type": 1, "components": buttons[at : at + BUTTONS_IN_ROW]} for at in range(0, len(buttons), BUTTONS_IN_ROW)
-    ]
+    return [{"type": 1, "components": drawn[at : at + BUTTONS_IN_ROW]} for at in range(0, len(drawn), BUTTONS_IN_ROW)]
 
 
 # Errors

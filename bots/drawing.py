@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from core.approvals import Card, Line
+from core.approvals import Button, Card, Line, Press, Reply
+from core.buttons import ButtonData
 from core.wording import fill, say
 
 Measure = Callable[[str], int]
@@ -36,6 +37,34 @@ def foot_of(card: Card) -> str:
     attached = fill("attached", locale=card.language, names=files) if files else ""
     digest = fill("digest", locale=card.language, digest=card.digest) if card.digest else ""
     return "\n".join(each for each in (attached, digest, card.expiry) if each)
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """What only the presser is shown: a text and, with the data of each, buttons."""
+
+    text: str
+    buttons: tuple[tuple[Button, str], ...]
+
+
+def menu_of(reply: Reply, press: Press | None, room: int, measure: Measure = len) -> Menu:
+    """A reply with its menu. A label that is too long for a button is said whole in the text, under a number."""
+    long = any(measure(button.label) > room for button in reply.menu)
+    text, buttons = reply.text, list(reply.menu)
+    if long:
+        numbered = [f"{number}. {button.label}" for number, button in enumerate(reply.menu, 1)]
+        text = "\n".join([text, "", *numbered])
+        buttons = [
+            replace(button, label=shortened(label, room, measure))
+            for button, label in zip(buttons, numbered, strict=True)
+        ]
+    token, revision = (press.token, press.content_revision) if press is not None else ("", 0)
+    return Menu(text, tuple((button, data_of(button, token, revision)) for button in buttons))
+
+
+def data_of(button: Button, token: str, revision: int) -> str:
+    """The data of a button under the message of a token; a button may be about something else."""
+    return ButtonData(button.verb, button.token or token, button.number or revision).pack()
 
 
 def cut_to(

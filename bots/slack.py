@@ -31,25 +31,26 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from bots.delivery import (
     CHECK_S,
-    LATER,
     PRESS_S,
     Checkup,
     Command,
     Hint,
     Intake,
     Migrated,
+    NoteForm,
     OnPress,
     Reading,
     answering,
+    command_of,
     tidy,
 )
-from bots.drawing import Piece, claim_label, cut_to, foot_of, label_of, shortened
+from bots.drawing import Menu, Piece, claim_label, cut_to, data_of, foot_of, label_of, menu_of, shortened
 from bots.pacing import PATIENCE_S, Pacer, Rate
 from bots.settings import PlatformSettings, address, is_local, read_settings, secret, server_of, tokens
-from core.approvals import Actor, Attachment, Button, Card, Destination, Message, Press, Reply, Tone
-from core.buttons import ButtonData, Verb, unpack
+from core.approvals import Actor, Attachment, Button, Card, Destination, Form, Message, Press, Reply, Tone
+from core.buttons import Verb, unpack
 from core.ports import BadSetting, Finding, Gone, Hooks, Moved, Refused, Slow, Unavailable
-from core.wording import say
+from core.wording import DEFAULT_LANGUAGE, say
 
 # The libraries log what must not be logged: addresses that are secrets, and what they send.
 LIBRARY = logging.getLogger("placet.slack_library")
@@ -64,12 +65,15 @@ NAME = "slack"
 
 # Limits of Block Kit and the Web API (platform facts, sections 1, 2 and 6); texts are counted in UTF-16 units, escaped.
 TEXT_LIMIT, SECTION_LIMIT, HEADER_LIMIT, CONTEXT_LIMIT, CARD_LIMIT = 3800, 3000, 150, 2000, 12_000
-LABEL_LIMIT, CONFIRM_TITLE_LIMIT, CONFIRM_LIMIT, CONFIRM_BUTTON_LIMIT, NOTE_LIMIT = 75, 100, 300, 30, 3000
+LABEL_LIMIT, CONFIRM_TITLE_LIMIT, CONFIRM_LIMIT, CONFIRM_BUTTON_LIMIT, INPUT_LIMIT = 75, 100, 300, 30, 3000
+FORM_TITLE_LIMIT, BUTTONS_IN_ROW = 24, 25
 PER_CHANNEL = (Rate(3, 3),)
 POSTS, UPDATES = Rate(240, 60), Rate(50, 60)
 
 # Slack waits 3 s for an acknowledgement and keeps a trigger as long; a press decides before that, or is told later.
-ACK_S, FORM_S, NAME_S, CALL_S = 2.4, 2.2, 0.5, 10.0
+ACK_S, FORM_S, NAME_S, GROUP_S, CALL_S = 2.4, 2.2, 0.5, 1.0, 10.0
+# Who is in a group is asked again after so long, and nobody is in one that was not read for longer.
+GROUP_KEPT_S, GROUP_AGAIN_S, GROUP_STALE_S = 60.0, 5.0, 300.0
 WINDOW_S, REPLAYS_KEPT = 300, 10_000
 WATCH_S, STALE_ROUNDS, LOST_ROUNDS, MEET_AGAIN_S = 5.0, 2, 6, 15.0
 NAMES_KEPT, DOUBTS_KEPT, DOUBT_S = 5000, 1000, 300
@@ -77,7 +81,8 @@ SCOPES = frozenset({
     "chat:write", "commands", "files:write", "im:write", "users:read", "metadata.message:read", "channels:history",
     "groups:history", "im:history",
 })  # fmt: skip
-EVENT_TYPE, NOTE_FORM = "placet_card", "placet_note"
+GROUP_SCOPE = "usergroups:read"
+EVENT_TYPE, NOTE_FORM, EDIT_FORM, MENU = "placet_card", "placet_note", "placet_edit", "placet_menu"
 
 
 # Settings
@@ -126,6 +131,7 @@ class Slack:
     """
 
     name = NAME
+    form_fields, form_characters = 10, INPUT_LIMIT
 
     def __init__(self, settings: Settings, hooks: Hooks, *, pace: float = 1.0) -> None:
         self._settings, self._hooks, self._pace = settings, hooks, pace
@@ -145,6 +151,7 @@ class Slack:
             request_verification_enabled=False, ssl_check_enabled=False,
         )  # fmt: skip
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._groups: dict[tuple[str, str], _Group] = {}
         self._direct: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._doubtful: OrderedDict[str, float] = OrderedDict()
         self._seen: OrderedDict[str, float] = OrderedDict()
@@ -292,8 +299,12 @@ class Slack:
                            "let this machine through to it, or set PLACET_SLACK_BASE_URL right")  # fmt: skip
         except Exception as error:
             return Finding("fail", f"{name}: the check itself broke ({type(error).__name__})", "report this as a bug")
+        wanted = SCOPES
+        with suppress(Unavailable):
+            mapped = await self._hooks.groups(NAME)
+            wanted |= {GROUP_SCOPE} if any(key.startswith(f"{NAME}:{me['team_id']}/") for key in mapped) else set()
         granted = {scope for scope in str(me.headers.get("x-oauth-scopes", "")).split(",") if scope}
-        if missing := sorted(SCOPES - granted) if granted else []:
+        if missing := sorted(wanted - granted) if granted else []:
             return Finding("fail", f"{name}: the app in {me['team_id']} lacks {', '.join(missing)}",
                            "add the scopes on the app's OAuth page and install it again")  # fmt: skip
         return Finding("ok", f"{name}: the app in {me['team_id']} answers")
@@ -450,37 +461,48 @@ class Slack:
             return BoltResponse(status=200)
         if reading is None:
             return BoltResponse(status=200)
-        if isinstance(reading, Form):
-            await self._open_form(reading, _back(body, self._bots))
+        back = _back(body, self._bots)
+        if isinstance(reading, NoteForm):
+            language = self._hooks.language(reading.press.actor, reading.press.message)
+            form = note_form(reading, language)
+            await self._open_form(back, form, Reply(say("note_form_gone", locale=language), Tone.ALERT))
             return BoltResponse(status=200)
-        return await self._settle(reading, _back(body, self._bots), comes_again="event" in body)
+        return await self._settle(reading, back, comes_again="event" in body)
 
     async def _settle(self, reading: Reading, back: Back, *, comes_again: bool) -> BoltResponse:
         """Acknowledge what is committed. What is slow goes on: an event comes again, a press is told later."""
-        event = reading.key if isinstance(reading, Press) else ""
+        event, language = reading.key if isinstance(reading, Press) else "", self._language(back, reading)
         work = self._intake.start(
-            self._intake.tried(back.account, event, lambda: self._handle(back.account, reading), comes_again=True)
-        )
+            self._intake.tried(back.account, event, lambda: self._handle(back.account, reading, language),
+                               comes_again=True, language=language)
+        )  # fmt: skip
         await asyncio.wait({work}, timeout=PRESS_S if comes_again else ACK_S)
         if comes_again and (not work.done() or isinstance(work.exception(), Unavailable)):
             if event and self._intake.wait_is_news(event):
-                self._intake.start(self._answer(back, Reply(say("try_again"), Tone.ALERT)))
+                wait = Reply(say("try_again", locale=language), Tone.ALERT)
+                self._intake.start(self._answer(back, wait, reading))
             return BoltResponse(status=503)
-        self._intake.start(self._finish(work, back))
+        self._intake.start(self._finish(work, back, reading))
         return BoltResponse(status=200)
 
-    async def _finish(self, work: asyncio.Task[Reply | None], back: Back) -> None:
+    async def _finish(self, work: asyncio.Task[Reply | None], back: Back, reading: Reading) -> None:
         try:
             reply = await work
         except Unavailable:
-            reply = Reply(say("try_again"), Tone.ALERT)
+            reply = Reply(say("try_again", locale=self._language(back, reading)), Tone.ALERT)
         if reply is not None and not (back.typed and reply.result == "unknown_card"):
-            await self._answer(back, reply)
+            await self._answer(back, reply, reading)
 
-    async def _handle(self, account: str, reading: Reading) -> Reply | None:
+    def _language(self, back: Back, reading: Reading) -> str:
+        """What somebody is spoken to in, as far as it is known without asking the database."""
+        actor = reading.actor if isinstance(reading, Press | Command) else Actor(NAME, back.account, back.user)
+        return self._hooks.language(actor, Message(NAME, back.account, back.chat, back.thread, ""))
+
+    async def _handle(self, account: str, reading: Reading, language: str) -> Reply | None:
         if isinstance(reading, Press | Command):
-            reading = replace(reading, actor=await self._named(account, reading.actor))
-        return await self._intake.carry_out(account, reading)
+            actor = await self._named(account, reading.actor)
+            reading = replace(reading, actor=replace(actor, groups=await self.groups_of(actor)))
+        return await self._intake.carry_out(account, reading, language)
 
     async def _named(self, account: str, actor: Actor) -> Actor:
         """The actor with the name that people know, where Slack tells it at once; payloads carry the user name only."""
@@ -493,34 +515,87 @@ class Slack:
                 _keep(self._names, key, str(found["user"]["real_name"]), NAMES_KEPT)
         return replace(actor, name=tidy(self._names.get(key, actor.name)))
 
-    async def _open_form(self, form: Form, back: Back) -> None:
-        """Open the modal for a note: from the button alone, before any other work (design section 4)."""
+    async def groups_of(self, actor: Actor) -> frozenset[str]:
+        """The groups that give roles and that the actor is in; none that Slack has not confirmed lately."""
+        try:
+            wanted = await self._hooks.groups(NAME)
+        except Unavailable:
+            return frozenset()
+        keys = [key for key in wanted if key.startswith(f"{NAME}:{actor.tenant}/")]
+        members = await asyncio.gather(*(self._members(actor.tenant, key.rpartition("/")[2]) for key in keys))
+        return frozenset(key for key, ids in zip(keys, members, strict=True) if actor.id in ids)
+
+    async def _members(self, account: str, group: str) -> frozenset[str]:
+        """Who is in a group now, asked at most once at a time; nobody where that is not known."""
+        kept = self._groups.setdefault((account, group), _Group())
+        now = asyncio.get_running_loop().time()
+        if kept.asking is None and now >= kept.ask_at:
+            kept.asking = self._intake.start(self._ask_group(account, group, kept))
+        if kept.asking is not None:
+            await asyncio.wait({kept.asking}, timeout=GROUP_S)
+        return kept.members if kept.read_at + GROUP_STALE_S > asyncio.get_running_loop().time() else frozenset()
+
+    async def _ask_group(self, account: str, group: str, kept: _Group) -> None:
+        clock = asyncio.get_running_loop().time
+        try:
+            with vendor_errors():
+                found = await self._teams[account].usergroups_users_list(usergroup=group)
+            kept.members, kept.read_at = frozenset(map(str, found["users"])), clock()
+            kept.ask_at = kept.read_at + GROUP_KEPT_S
+        except (Gone, Moved, Refused, Slow, Unavailable, KeyError) as error:
+            kept.ask_at = clock() + GROUP_AGAIN_S
+            log.warning("group not read", extra={"platform": NAME, "account": account, "group": group,
+                                                 "error": type(error).__name__, "why": str(error)})  # fmt: skip
+        finally:
+            kept.asking = None
+
+    async def _open_form(self, back: Back, form: dict[str, Any], failed: Reply) -> None:
+        """Open a modal within the 3 s of the press; else say that it could not be."""
         try:
             async with asyncio.timeout(FORM_S):
                 with vendor_errors():
-                    await self._teams[back.account].views_open(trigger_id=form.trigger_id, view=note_form(form))
+                    await self._teams[back.account].views_open(trigger_id=back.trigger_id, view=form)
         except (TimeoutError, Gone, Moved, Refused, Slow, Unavailable) as error:
             log.warning("form not opened", extra={"platform": NAME, "error": type(error).__name__})
-            self._intake.start(self._answer(back, Reply(say("note_form_gone"), Tone.ALERT)))
+            self._intake.start(self._answer(back, failed))
 
-    async def _answer(self, back: Back, reply: Reply) -> None:
-        """Tell the presser alone."""
+    async def _answer(self, back: Back, reply: Reply, reading: Reading | None = None) -> None:
+        """Tell the presser alone: with a form, with a menu, or in the place of the menu that was pressed."""
+        press = reading if isinstance(reading, Press) else None
+        if reply.form is not None and press is not None:
+            language = self._language(back, press)
+            form, gone = edit_form(reply.form, press.message, language), say("form_gone", locale=language)
+            await self._open_form(back, form, Reply(gone, Tone.ALERT))
+            return
+        menu = menu_of(reply, press, LABEL_LIMIT, units)
+        shown = words(menu.text)
+        shown["blocks"] += _menu_rows(menu, press.message if press else None)
         with answering(back.account, reply.approval_id):
-            if back.response_url and await self._respond(back.response_url, reply.text):
+            if back.response_url and await self._respond(back, shown, replaces=back.menu and not reply.refused):
                 return
             self._posts[back.account].spend(back.chat, PER_CHANNEL)
             with vendor_errors():
                 await self._teams[back.account].chat_postEphemeral(
-                    channel=back.chat, user=back.user, thread_ts=back.thread or None, **words(reply.text)
+                    channel=back.chat, user=back.user, thread_ts=back.thread or None, **shown
                 )
 
-    async def _respond(self, url: str, text: str) -> bool:
+    async def _respond(self, back: Back, shown: dict[str, Any], *, replaces: bool) -> bool:
         """Answer through a response_url; False when it no longer works."""
-        client = AsyncWebhookClient(url, session=self._session, retry_handlers=[], logger=LIBRARY)
+        client = AsyncWebhookClient(back.response_url, session=self._session, retry_handlers=[], logger=LIBRARY)
         client.proxy = self._clients[0].proxy
         with vendor_errors():
-            sent = await client.send_dict({"response_type": "ephemeral", "replace_original": False, **words(text)})
+            sent = await client.send_dict({"response_type": "ephemeral", "replace_original": replaces, **shown})
         return bool(sent.status_code == 200)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Who was in a group when it was read last, and when it is asked for again."""
+
+    members: frozenset[str] = frozenset()
+    read_at: float = float("-inf")
+    ask_at: float = float("-inf")
+    asking: asyncio.Task[None] | None = None
 
 
 class ShortWaits(AsyncRateLimitErrorRetryHandler):
@@ -557,28 +632,20 @@ def _shown(secret: SecretStr | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """The button that opens the form for a note, with its token; `title` is the card's own, to be shown again."""
-
-    message: Message
-    token: str
-    trigger_id: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
 class Back:
-    """The way back to the presser alone; `typed` when the person wrote a message."""
+    """The way back to the presser alone; `typed`: the person wrote a message. `menu`: a menu was pressed."""
 
     account: str
     chat: str
     thread: str
     user: str
     response_url: str = ""
+    trigger_id: str = ""
     typed: bool = False
+    menu: bool = False
 
 
-def read(body: Json, bots: Mapping[str, str]) -> Reading | Form | None:
+def read(body: Json, bots: Mapping[str, str]) -> Reading | NoteForm | None:
     """What a payload means; None for what is nothing to Placet. Decides nothing and trusts nothing in it.
 
     `bots` is the app's user in each workspace. Raises KeyError and the like for what no Slack sends.
@@ -600,17 +667,18 @@ def read(body: Json, bots: Mapping[str, str]) -> Reading | Form | None:
     return None
 
 
-def _read_press(body: Json, account: str) -> Press | Form | None:
+def _read_press(body: Json, account: str) -> Press | NoteForm | None:
     container, action, user = body["container"], body["actions"][0], body["user"]
     if container.get("type") != "message" or action.get("type") != "button":
         return None
     message = _message(account, body["channel"]["id"], body.get("message") or {}, container["message_ts"])
     # Data that no button of ours carries goes to the door as a verb that nothing has, which calls it unknown.
     data = unpack(str(action.get("value") or ""))
-    if data is not None and data.verb == Verb.NOTE:
-        return Form(message, data.token, str(body["trigger_id"]), _title(body.get("message") or {}))
     parts = (account, message.chat, message.id, user["id"], action["action_id"], action["action_ts"])
-    return Press(
+    kind, thread, card, *_ = [*str(action.get("block_id")).split("/"), "", ""]
+    if container.get("is_ephemeral") and kind == MENU and card:
+        message = replace(message, thread=thread, id=card)
+    press = Press(
         key=f"sl:{':'.join(map(str, parts))}",
         actor=_actor(user),
         message=message,
@@ -618,21 +686,25 @@ def _read_press(body: Json, account: str) -> Press | Form | None:
         token=data.token if data else "",
         content_revision=data.content_revision if data else 0,
     )
+    return NoteForm(press, _title(body.get("message") or {})) if press.verb == Verb.NOTE else press
 
 
 def _read_form(body: Json) -> Press | None:
     view = body["view"]
-    if view.get("callback_id") != NOTE_FORM:
+    if view.get("callback_id") not in (NOTE_FORM, EDIT_FORM):
         return None
     of = json.loads(view["private_metadata"])
-    text = view["state"]["values"]["note"]["note"].get("value") or ""
-    return Press(
+    texts = [(name, filled) for block in view["state"]["values"].values() for name, filled in block.items()]
+    values = {name: tidy(str(filled.get("value") or "")) for name, filled in texts}
+    press = Press(
         key=f"sl:{of['account']}:view:{view['id']}",
         actor=_actor(body["user"]),
         message=Message(NAME, *(str(of[name]) for name in ("account", "chat", "thread", "id"))),
         token=str(of["token"]),
-        text=tidy(str(text)),
     )
+    if view["callback_id"] == NOTE_FORM:
+        return replace(press, text=values["note"])
+    return replace(press, verb=str(of["verb"]), content_revision=int(of["revision"]), fields=values)
 
 
 def _read_message(event: Json, account: str, bot: str, *, shared: bool) -> Press | Hint | None:
@@ -659,17 +731,9 @@ def _read_message(event: Json, account: str, bot: str, *, shared: bool) -> Press
 
 
 def _read_command(body: Json) -> Command | Hint:
-    name, _, argument = str(body.get("text") or "").strip().partition(" ")
+    name, *words = str(body.get("text") or "").split() or [""]
     actor = Actor(NAME, str(body["team_id"]), str(body["user_id"]), tidy(str(body.get("user_name", ""))))
-    match name.lower():
-        case "pending":
-            return Command("pending", actor)
-        case "link" if argument.strip():
-            private = str(body.get("channel_id", "")).startswith("D")
-            return Command("link", actor, argument.strip()) if private else Hint("link_private_only")
-        case later if later in LATER:
-            return Hint("comes_later", later)
-    return Hint("help")
+    return command_of(name.lower(), actor, words, private=str(body.get("channel_id", "")).startswith("D"))
 
 
 def _back(body: Json, bots: Mapping[str, str]) -> Back:
@@ -682,7 +746,8 @@ def _back(body: Json, bots: Mapping[str, str]) -> Back:
         return Back(str(of.get("account")), str(of.get("chat")), str(of.get("thread", "")), str(body["user"]["id"]))
     if body.get("type") == "block_actions":
         chat, user = str(body["channel"]["id"]), str(body["user"]["id"])
-        return Back(_team(body, bots), chat, "", user, str(body.get("response_url", "")))
+        url, trigger, menu = body.get("response_url", ""), body["trigger_id"], body["container"].get("is_ephemeral")
+        return Back(_team(body, bots), chat, "", user, str(url), str(trigger), menu=bool(menu))
     event = body["event"]
     thread = str(event.get("thread_ts") or "")
     return Back(_team(body, bots), str(event.get("channel", "")), thread, str(event.get("user", "")), typed=True)
@@ -802,41 +867,74 @@ STYLES = {"success": "primary", "primary": "primary", "danger": "danger"}
 
 
 def _actions(card: Card, token: str) -> dict[str, Any]:
-    return {"type": "actions", "block_id": "placet", "elements": [_button(each, card, token) for each in card.buttons]}
+    buttons = [
+        _button(each, data_of(each, token, card.content_revision), each.verb, card.language) for each in card.buttons
+    ]
+    return {"type": "actions", "block_id": "placet", "elements": buttons}
 
 
-def _button(button: Button, card: Card, token: str) -> dict[str, Any]:
+def _menu_rows(menu: Menu, card: Message | None) -> list[dict[str, Any]]:
+    """The buttons of a menu; which card they are about is in their block, since nothing else tells."""
+    buttons = [_button(each, data, f"{each.verb}_{number}") for number, (each, data) in enumerate(menu.buttons)]
+    about = f"{MENU}/{card.thread}/{card.id}" if card is not None else f"{MENU}//"
+    return [
+        {"type": "actions", "block_id": f"{about}/{at}", "elements": buttons[at : at + BUTTONS_IN_ROW]}
+        for at in range(0, len(buttons), BUTTONS_IN_ROW)
+    ]
+
+
+def _button(button: Button, data: str, name: str, language: str = DEFAULT_LANGUAGE) -> dict[str, Any]:
     drawn: dict[str, Any] = {
-        "type": "button",
-        "text": plain(button.label, LABEL_LIMIT),
-        "action_id": f"placet_{button.verb}",
-        "value": ButtonData(button.verb, token, card.content_revision).pack(),
-    }
+        "type": "button", "text": plain(button.label, LABEL_LIMIT), "action_id": f"placet_{name}", "value": data
+    }  # fmt: skip
     if button.style in STYLES:
         drawn["style"] = STYLES[button.style]
     if button.confirm:
         drawn["confirm"] = {
-            "title": plain(say("confirm_title"), CONFIRM_TITLE_LIMIT),
+            "title": plain(say("confirm_title", locale=language), CONFIRM_TITLE_LIMIT),
             "text": plain(button.confirm, CONFIRM_LIMIT),
             "confirm": plain(button.label, CONFIRM_BUTTON_LIMIT),
-            "deny": plain(say("confirm_no"), CONFIRM_BUTTON_LIMIT),
+            "deny": plain(say("confirm_no", locale=language), CONFIRM_BUTTON_LIMIT),
         }
     return drawn
 
 
-def note_form(form: Form) -> dict[str, Any]:
-    """The modal that asks for a note; what it belongs to travels in it."""
-    of = form.message
-    about_it = {"account": of.account, "chat": of.chat, "thread": of.thread, "id": of.id, "token": form.token}
+def note_form(form: NoteForm, language: str) -> dict[str, Any]:
+    """The modal that asks for a note."""
     field = {"type": "plain_text_input", "action_id": "note", "multiline": True, "min_length": 1,
-             "max_length": NOTE_LIMIT}  # fmt: skip
-    about = [{"type": "section", "block_id": "about", "text": plain(form.title)}] if form.title else []
+             "max_length": INPUT_LIMIT}  # fmt: skip
+    block = {"type": "input", "block_id": "note", "element": field,
+             "label": plain(say("note_label", locale=language), CONTEXT_LIMIT),
+             "hint": plain(say("note_form_hint", locale=language), CONTEXT_LIMIT)}  # fmt: skip
+    blocks = [_section(form.title), block] if form.title else [block]
+    return _modal(NOTE_FORM, language, say("button_note", locale=language), say("button_decline", locale=language),
+                  form.press.message, blocks, token=form.press.token)  # fmt: skip
+
+
+def edit_form(form: Form, card: Message, language: str) -> dict[str, Any]:
+    """The modal of a form, filled with what is there."""
+    blocks = []
+    for field in form.fields:
+        text = {"type": "plain_text_input", "action_id": field.id, "multiline": field.multiline,
+                "max_length": min(field.limit, INPUT_LIMIT)}  # fmt: skip
+        if field.value:
+            text["initial_value"] = field.value
+        blocks.append({"type": "input", "block_id": f"field_{field.id}", "optional": True, "element": text,
+                       "label": plain(field.label, CONTEXT_LIMIT)})  # fmt: skip
+    return _modal(EDIT_FORM, language, form.title, say("form_save", locale=language), card, blocks,
+                  token=form.token, verb=form.verb, revision=form.content_revision)  # fmt: skip
+
+
+def _modal(
+    kind: str, language: str, title: str, submit: str, card: Message, blocks: list[dict[str, Any]], **about: object
+) -> dict[str, Any]:
+    """A modal; what it belongs to travels in it, so that it can be sent after a restart."""
+    of = {"account": card.account, "chat": card.chat, "thread": card.thread, "id": card.id, **about}
     return {
-        "type": "modal", "callback_id": NOTE_FORM, "title": plain(say("button_note"), 24),
-        "submit": plain(say("button_decline"), 24), "close": plain(say("form_cancel"), 24),
-        "private_metadata": json.dumps(about_it),
-        "blocks": [*about, {"type": "input", "block_id": "note", "label": plain(say("note_label"), 2000),
-                            "hint": plain(say("note_form_hint"), 2000), "element": field}],
+        "type": "modal", "callback_id": kind, "title": plain(title, FORM_TITLE_LIMIT),
+        "submit": plain(submit, FORM_TITLE_LIMIT),
+        "close": plain(say("form_cancel", locale=language), FORM_TITLE_LIMIT),
+        "private_metadata": json.dumps(of), "blocks": blocks,
     }  # fmt: skip
 
 

@@ -45,6 +45,7 @@ from telegram.request import HTTPXRequest
 from bots.delivery import (
     CHECK_S,
     LEASE_RETRY_S,
+    OF_AGENTS,
     Backoff,
     Checkup,
     Command,
@@ -54,17 +55,18 @@ from bots.delivery import (
     Migrated,
     OnPress,
     answering,
+    command_of,
     still_held,
     tidy,
 )
-from bots.drawing import Piece, claim_label, cut_to, foot_of, label_of, shortened
+from bots.drawing import Menu, Piece, claim_label, cut_to, data_of, foot_of, label_of, menu_of, shortened
 from bots.pacing import Pacer, Rate
 from bots.settings import PlatformSettings, address, is_local, read_settings, secret, server_of, tokens
-from core.approvals import Actor, Attachment, Card, Destination, Message, Press, Reply, Tone
-from core.buttons import ButtonData, unpack
+from core.approvals import Actor, Attachment, Button, Card, Destination, Message, Press, Reply, Tone
+from core.buttons import unpack
 from core.ports import BadSetting, Finding, Gone, Hooks, Moved, Refused, Slow, Unavailable
 from core.visible import units
-from core.wording import say
+from core.wording import DEFAULT_LANGUAGE, LANGUAGES, say
 
 # The library then gives durations as timedelta, as its next version always will.
 os.environ.setdefault("PTB_TIMEDELTA", "1")
@@ -79,6 +81,8 @@ NAME = "telegram"
 
 # Limits of the Bot API (platform facts, sections 1, 4 and 6). Texts are counted in UTF-16 units after parsing.
 TEXT_LIMIT, ANSWER_LIMIT, PLACEHOLDER_LIMIT, ENTITY_LIMIT, BUTTONS_IN_ROW = 4096, 200, 64, 100, 2
+# What a button shows of its label on a narrow screen.
+MENU_ROOM, PROMPT_ROOM = 40, 200
 BEGINNING = 200
 OVERALL = Rate(30, 1)
 PER_CHAT = (Rate(3, 3),)
@@ -91,7 +95,9 @@ NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 ALLOWED_UPDATES = ("message", "callback_query", "my_chat_member")
 # A press counts within the 150 s that Telegram keeps it.
 POLL_S, BACKOFF_S = 10, 15.0
-OFFERED = ("start", "pending", "help")
+OFFERED = ("start", "pending", *OF_AGENTS, "help")
+# What stands before the data of a menu's buttons, so that a menu is never taken for a card.
+MENU = "m:"
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of the header
 
 
@@ -142,6 +148,8 @@ class Telegram:
     """
 
     name = NAME
+    # A text of this many characters is a reply that Telegram takes, whatever they are.
+    form_fields, form_characters = 10, TEXT_LIMIT // 2
 
     def __init__(self, settings: Settings, hooks: Hooks, *, pace: float = 1.0) -> None:
         self._settings, self._hooks = settings, hooks
@@ -159,15 +167,7 @@ class Telegram:
         body = render(card, token)
 
         async def send(bot: telegram.Bot) -> telegram.Message:
-            return await bot.send_message(
-                destination.chat,
-                body.html,
-                parse_mode=ParseMode.HTML,
-                reply_markup=body.keyboard,
-                link_preview_options=NO_PREVIEW,
-                message_thread_id=_thread(destination.thread),
-                reply_parameters=_replying_to(destination.reply_to),
-            )
+            return await _send(bot, destination, body.html, body.keyboard)
 
         sent = await self._paced(account, destination.chat, send)
         return Message(NAME, account, str(sent.chat.id), destination.thread, str(sent.message_id))
@@ -178,18 +178,7 @@ class Telegram:
         body = render(card, token)
 
         async def edit(bot: telegram.Bot) -> None:
-            try:
-                await bot.edit_message_text(
-                    body.html,
-                    chat_id=message.chat,
-                    message_id=int(message.id),
-                    parse_mode=ParseMode.HTML,
-                    reply_markup=body.keyboard,
-                    link_preview_options=NO_PREVIEW,
-                )
-            except BadRequest as error:
-                if "message is not modified" not in error.message.lower():
-                    raise
+            await _edit(bot, message, body.html, body.keyboard)
 
         await self._paced(account, message.chat, edit)
 
@@ -218,7 +207,8 @@ class Telegram:
         group = _is_group(message.chat)
         mention = f'<a href="tg://user?id={int(actor.id)}">{html.escape(actor.name or actor.id)}</a>: ' if group else ""
         field = ForceReply(selective=group, input_field_placeholder=shortened(text, PLACEHOLDER_LIMIT, units))
-        sent = await self._at_once(account, _under(message), mention + inert(text), field)
+        words = inert(shortened(text, TEXT_LIMIT - PROMPT_ROOM, units))
+        sent = await self._at_once(account, _under(message), mention + words, field)
         return Message(NAME, account, str(sent.chat.id), message.thread, str(sent.message_id))
 
     async def say(self, message: Message, text: str) -> Message:
@@ -230,7 +220,7 @@ class Telegram:
         account = await self._account(destination.account)
 
         async def send(bot: telegram.Bot) -> telegram.Message:
-            return await _send_word(bot, destination, inert(shortened(text, TEXT_LIMIT, units)))
+            return await _send(bot, destination, inert(shortened(text, TEXT_LIMIT, units)))
 
         sent = await self._paced(account, destination.chat, send)
         return Message(NAME, account, str(sent.chat.id), destination.thread, str(sent.message_id))
@@ -363,12 +353,12 @@ class Telegram:
         return await self._pacers[account].call(chat, _rates(chat), made)
 
     async def _at_once(
-        self, account: str, to: Destination, text: str, markup: ForceReply | None = None
+        self, account: str, to: Destination, text: str, markup: ForceReply | InlineKeyboardMarkup | None = None
     ) -> telegram.Message:
         """Send what answers a person: counted by the pacer, never queued behind cards."""
         self._pacers[account].spend(to.chat, _rates(to.chat))
         with vendor_errors(account):
-            return await _send_word(self._bots[account], to, text, markup)
+            return await _send(self._bots[account], to, text, markup)
 
     # Listening
 
@@ -429,36 +419,61 @@ class Telegram:
 
     async def _take(self, account: str, update: Update) -> None:
         """Handle one update. Raises Unavailable when it must come again."""
-        event = f"{account}:{update.update_id}"
+        event, language = f"{account}:{update.update_id}", self._language(account, update)
         try:
-            reply = await self._intake.tried(account, event, lambda: self._handle(account, update), comes_again=True)
+            reply = await self._intake.tried(
+                account, event, lambda: self._handle(account, update, language), comes_again=True, language=language
+            )
         except Unavailable:
             if self._intake.wait_is_news(event):
-                self._intake.start(self._answer(account, update, Reply(say("try_again"), Tone.ALERT)))
+                wait = Reply(say("try_again", locale=language), Tone.ALERT)
+                self._intake.start(self._answer(account, update, wait))
             raise
         if reply is not None:
             self._intake.start(self._answer(account, update, reply))
 
-    async def _handle(self, account: str, update: Update) -> Reply | None:
+    def _language(self, account: str, update: Update) -> str:
+        """What whoever caused an update is spoken to in, as far as it is known without asking the database."""
+        user, message = update.effective_user, update.effective_message
+        place = _message(account, message) if message else None
+        return self._hooks.language(_actor(user) if user else Actor(NAME, "", ""), place)
+
+    async def _handle(self, account: str, update: Update, language: str) -> Reply | None:
         reading = read(account, update, self._usernames.get(account, ""))
         if isinstance(reading, Membership):
             log.info("membership", extra={"account": account, "chat": reading.chat, "status": reading.status})
             return None
-        return None if reading is None else await self._intake.carry_out(account, reading)
+        return None if reading is None else await self._intake.carry_out(account, reading, language)
 
     async def _answer(self, account: str, update: Update, reply: Reply) -> None:
         """Tell the presser alone; in a chat a typed text can only be answered by a reply that the chat sees."""
         with answering(account, reply.approval_id):
             if (query := update.callback_query) is not None:
-                loud, text = reply.tone in (Tone.BAD, Tone.ALERT), shortened(reply.text, ANSWER_LIMIT, units)
-                with vendor_errors(account):
-                    await self._bots[account].answer_callback_query(query.id, text, show_alert=loud)
+                await self._answer_press(account, query, reply)
             elif (message := update.message) is not None and _is_written(message):
                 to = _under(_message(account, message))
                 if reply.refused and self._pacers[account].crowded(to.chat, _rates(to.chat)):
                     log.info("not answered in a crowded chat", extra={"account": account, "chat": to.chat})
                     return
-                await self._at_once(account, to, inert(shortened(reply.text, TEXT_LIMIT, units)))
+                menu = menu_of(reply, None, MENU_ROOM, units)
+                await self._at_once(account, to, _words(menu), _choices(menu))
+
+    async def _answer_press(self, account: str, query: telegram.CallbackQuery, reply: Reply) -> None:
+        """An alert or a passing word; a menu comes under the card, and what it led to in the place of the menu."""
+        loud, press = reply.tone in (Tone.BAD, Tone.ALERT), _read_press(account, query)
+        told = "" if reply.menu else shortened(reply.text, ANSWER_LIMIT, units)
+        with answering(account, reply.approval_id), vendor_errors(account):
+            await self._bots[account].answer_callback_query(query.id, told, show_alert=loud)
+        picked = _is_menu(query) and not reply.refused
+        if query.message is None or not (picked or reply.menu):
+            return
+        at, menu = _message(account, query.message), menu_of(reply, press, MENU_ROOM, units)
+        if picked:
+            self._pacers[account].spend(at.chat, _rates(at.chat))
+            with vendor_errors(account):
+                await _edit(self._bots[account], at, _words(menu), _choices(menu))
+        else:
+            await self._at_once(account, _under(at), _words(menu), _choices(menu))
 
     async def _serve(self, account: str) -> None:
         """Have the updates delivered to `receive`, at `<public url>/telegram/<account>`."""
@@ -490,9 +505,14 @@ class Telegram:
             return
         self._offered.add(account)
         try:
-            await self._bots[account].set_my_commands(
-                [(name, say(f"command_{name}")) for name in OFFERED], scope=BotCommandScopeAllPrivateChats()
-            )
+            for language in LANGUAGES:
+                # Telegram shows everybody the language of their app, and those without a code to the rest.
+                code = None if language == DEFAULT_LANGUAGE else language
+                await self._bots[account].set_my_commands(
+                    [(name, say(f"command_{name}", locale=language)) for name in OFFERED],
+                    scope=BotCommandScopeAllPrivateChats(),
+                    language_code=code,
+                )
         except TelegramError as error:
             log.warning("commands not listed", extra={"account": account, "error": type(error).__name__,
                                                       "why": _why(error)})  # fmt: skip
@@ -554,18 +574,24 @@ def _legible(raw: Any) -> dict[str, Any]:
     return raw
 
 
-async def _send_word(
-    bot: telegram.Bot, to: Destination, text: str, markup: ForceReply | None = None
+async def _send(
+    bot: telegram.Bot, to: Destination, text: str, markup: ForceReply | InlineKeyboardMarkup | None = None
 ) -> telegram.Message:
     return await bot.send_message(
-        to.chat,
-        text,
-        parse_mode=ParseMode.HTML,
-        reply_markup=markup,
-        link_preview_options=NO_PREVIEW,
-        message_thread_id=_thread(to.thread),
-        reply_parameters=_replying_to(to.reply_to),
-    )
+        to.chat, text, parse_mode=ParseMode.HTML, reply_markup=markup, link_preview_options=NO_PREVIEW,
+        message_thread_id=_thread(to.thread), reply_parameters=_replying_to(to.reply_to),
+    )  # fmt: skip
+
+
+async def _edit(bot: telegram.Bot, message: Message, text: str, markup: InlineKeyboardMarkup | None) -> None:
+    try:
+        await bot.edit_message_text(
+            text, chat_id=message.chat, message_id=int(message.id), parse_mode=ParseMode.HTML, reply_markup=markup,
+            link_preview_options=NO_PREVIEW,
+        )  # fmt: skip
+    except BadRequest as error:
+        if "message is not modified" not in error.message.lower():
+            raise
 
 
 def _under(message: Message) -> Destination:
@@ -583,7 +609,7 @@ class Membership:
     status: str
 
 
-COMMAND = re.compile(r"/(start|help|pending)(?:@(\w+))?(?:\s+(\S.*))?", re.IGNORECASE | re.DOTALL)
+COMMAND = re.compile(rf"/({'|'.join(OFFERED)})(?:@(\w+))?(?:\s+(\S.*))?", re.IGNORECASE | re.DOTALL)
 
 
 def read(account: str, update: Update, username: str = "") -> Press | Command | Hint | Migrated | Membership | None:
@@ -599,15 +625,23 @@ def read(account: str, update: Update, username: str = "") -> Press | Command | 
 
 def _read_press(account: str, query: telegram.CallbackQuery) -> Press:
     # Data that no button of ours carries goes to the door as a verb that nothing has, which calls it unknown.
-    data = unpack(query.data or "")
+    data = unpack((query.data or "").removeprefix(MENU))
+    at = _message(account, query.message) if query.message else Message(NAME, account, "", "", "")
+    card = _replied_to(account, query.message) if isinstance(query.message, telegram.Message) else None
     return Press(
         key=f"tg:{account}:{query.id}",
         actor=_actor(query.from_user),
-        message=_message(account, query.message) if query.message else Message(NAME, account, "", "", ""),
+        message=card if card is not None and _is_menu(query) else at,
         verb=data.verb if data else "?",
         token=data.token if data else "",
         content_revision=data.content_revision if data else 0,
     )
+
+
+def _is_menu(query: telegram.CallbackQuery) -> bool:
+    """Whether the button is on a menu of ours, which answers to something."""
+    at = query.message if (query.data or "").startswith(MENU) else None
+    return isinstance(at, telegram.Message) and at.reply_to_message is not None
 
 
 def _read_message(account: str, message: telegram.Message, username: str) -> Press | Command | Hint | Migrated | None:
@@ -644,12 +678,13 @@ def _read_message(account: str, message: telegram.Message, username: str) -> Pre
 
 
 def _read_command(name: str, argument: str, actor: Actor, private: bool) -> Command | Hint:
-    if name == "help" or (name == "start" and not argument):
+    name = "link" if name == "start" and argument else name
+    if name in ("help", "start"):
         return Hint("help")
-    if not private:
-        # What it would say, or the code it carries, is nobody else's business.
-        return Hint("link_private_only" if name == "start" else "private_only")
-    return Command("link", actor, argument.strip()) if name == "start" else Command("pending", actor)
+    if not private and name != "link":
+        # What it would say is nobody else's business.
+        return Hint("private_only")
+    return command_of(name, actor, argument.split(), private=private)
 
 
 def _replied_to(account: str, message: telegram.Message) -> Message | None:
@@ -803,17 +838,23 @@ STYLES = frozenset({"primary", "success", "danger"})
 
 
 def _keyboard(card: Card, token: str) -> InlineKeyboardMarkup | None:
-    if not card.buttons:
-        return None
-    buttons = [
-        InlineKeyboardButton(
-            button.label,
-            callback_data=ButtonData(button.verb, token, card.content_revision).pack(),
-            style=button.style if button.style in STYLES else None,
-        )
-        for button in card.buttons
-    ]
-    return InlineKeyboardMarkup([buttons[at : at + BUTTONS_IN_ROW] for at in range(0, len(buttons), BUTTONS_IN_ROW)])
+    buttons = [_button(button, data_of(button, token, card.content_revision)) for button in card.buttons]
+    rows = [buttons[at : at + BUTTONS_IN_ROW] for at in range(0, len(buttons), BUTTONS_IN_ROW)]
+    return InlineKeyboardMarkup(rows) if rows else None
+
+
+def _button(button: Button, data: str) -> InlineKeyboardButton:
+    style = button.style if button.style in STYLES else None
+    return InlineKeyboardButton(button.label, callback_data=data, style=style)
+
+
+def _words(menu: Menu) -> str:
+    return inert(shortened(menu.text, TEXT_LIMIT, units))
+
+
+def _choices(menu: Menu) -> InlineKeyboardMarkup | None:
+    rows = [[_button(button, MENU + data)] for button, data in menu.buttons]
+    return InlineKeyboardMarkup(rows) if rows else None
 
 
 def _introduced(name: str, me: telegram.User) -> str:

@@ -12,13 +12,15 @@ from pydantic import SecretStr
 from adapters.sandbox import Sandbox
 from adapters.sandbox.discord import Interaction, World, markdown, token_of
 from adapters.sandbox.discord.records import Message as Kept
+from adapters.sandbox.discord.world import inputs_of
 from bots.discord import Discord, Settings
 from core.approvals import Destination, Message
 from tests.bots.contract import Bench, Shown
 from tests.bots.telegram_bench import Chores, SwitchedLease, hooks
 
 ID, OTHER_ID = 8000000001, 8000000002
-DANA, OLA = 4201, 4202
+DANA, OLA, KIM = 4201, 4202, 4203
+ROLE = 900
 GUILD, CHANNEL, FORUM, POST, THREAD = 500, 600, 610, 611, 601
 
 
@@ -48,7 +50,8 @@ async def discord(
         if OTHER_ID in ids:
             world.add_bot(OTHER_ID, "second", name="Second")
         dana, ola = world.add_person(DANA, "Dana Reyes", "dana"), world.add_person(OLA, "Ola Berg", "ola")
-        guild = world.add_guild(GUILD, "Acme", [dana, ola])
+        kim = world.add_person(KIM, "Kim Sato", "kim")
+        guild = world.add_guild(GUILD, "Acme", [dana, ola, kim], roles={ROLE: "Approvers"})
         world.add_channel(CHANNEL, guild, "billing")
         world.add_thread(CHANNEL, "Refunds", id=THREAD)
         world.add_channel(FORUM, guild, "requests", forum=True)
@@ -76,6 +79,7 @@ def seen(kept: Kept) -> Shown:
 async def bench() -> AsyncIterator[Bench]:
     async with discord() as setting:
         world = setting.world
+        menus: list[int] = []
         acts: list[asyncio.Task[Interaction | Kept]] = []
 
         def kept(message: Message) -> Kept:
@@ -106,8 +110,9 @@ async def bench() -> AsyncIterator[Bench]:
 
             acts.append(asyncio.create_task(do()))
 
-        def press(message: Message, label: str) -> None:
-            once_online(lambda: world.press(DANA, int(message.chat), int(message.id), label=label))
+        def press(message: Message, label: str, by: int = 0) -> None:
+            who = (DANA, OLA, KIM)[by]
+            once_online(lambda: world.press(who, int(message.chat), int(message.id), label=label))
 
         def reply(message: Message, text: str) -> None:
             once_online(lambda: world.say(DANA, int(message.chat), text, reply_to=int(message.id)))
@@ -121,10 +126,36 @@ async def bench() -> AsyncIterator[Bench]:
                 lambda: "".join(markdown.shown(m)[0] for m in channel.messages if m.reference == done.id)
             )
 
+        async def menu() -> Shown:
+            found = await world.until(
+                lambda: next(
+                    (m for m in world.channel(CHANNEL).messages[::-1] if m.only_for == DANA and m.buttons), None
+                )
+            )
+            menus.append(found.id)
+            return seen(found)
+
+        async def opened() -> tuple[str, dict[str, str]]:
+            done = await acts[-1]
+            assert isinstance(done, Interaction)
+            modal = (await world.answer(done)).modal or {}
+            return modal["title"], {field["label"]: field.get("value", "") for field in inputs_of(modal)}
+
+        def submit(texts: list[str]) -> None:
+            interaction = acts[-1].result()
+            assert isinstance(interaction, Interaction)
+            names = [field["custom_id"] for field in inputs_of(interaction.modal or {})]
+            filled = dict(zip(names, texts, strict=True))
+            once_online(lambda: world.submit(DANA, interaction, filled))
+
         yield Bench(
             surface=setting.surface,
             place=Destination("discord", str(ID), str(CHANNEL)),
             troubles=frozenset({"gone", "slow", "refused", "unavailable"}),
             shown=lambda message: seen(kept(message)),
-            files=files, meet=meet, press=press, reply=reply, told=told,
+            files=files, meet=meet, press=press, reply=reply, told=told, people=("Dana Reyes", "Ola Berg", "Kim Sato"),
+            menu=menu, pick=lambda label: once_online(lambda: world.press(DANA, CHANNEL, menus[-1], label=label)),
+            menu_now=lambda: seen(world.channel(CHANNEL).message(menus[-1])),
+            opened=opened, submit=submit, group=f"discord:{GUILD}/{ROLE}",
+            join=lambda: world.give_role(DANA, GUILD, ROLE),
         )  # fmt: skip

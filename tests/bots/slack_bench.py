@@ -79,6 +79,8 @@ async def bench() -> AsyncIterator[Bench]:
     async with slack() as setting:
         world = setting.world
         presses: list[Pressed] = []
+        menus: list[str] = []
+        setting.chores.mapped = frozenset({f"slack:{TEAM}/S01", f"slack:{TEAM}/S02"})
 
         def files(message: Message) -> list[tuple[str, str]]:
             thread = world.channels[message.chat].thread(message.id)
@@ -96,16 +98,35 @@ async def bench() -> AsyncIterator[Bench]:
                     world.fail("*", status=502)
             return ""
 
-        def press(message: Message, label: str) -> None:
-            presses.append(world.press(DANA, message.chat, message.id, label=label))
+        def press(message: Message, label: str, by: int = 0) -> None:
+            presses.append(world.press((DANA, OLA, GUEST)[by], message.chat, message.id, label=label))
 
         def reply(message: Message, text: str) -> None:
             world.reply(DANA, message.chat, message.id, text)
 
         async def told() -> str:
-            if presses:
+            if presses and presses[-1].ts:
                 return (await world.until(lambda: presses[-1].words))[-1]
             return (await world.until(lambda: world.told(DANA)))[-1]
+
+        async def menu() -> Shown:
+            found = await world.until(
+                lambda: next((m for m in world.channels[CHANNEL].messages[::-1] if m.only == DANA and m.buttons), None)
+            )
+            menus.append(found.ts)
+            return seen(found)
+
+        async def opened() -> tuple[str, dict[str, str]]:
+            view = (await world.opened(presses[-1])).view
+            fields = [block for block in view["blocks"] if block["type"] == "input"]
+            return view["title"]["text"], {
+                field["label"]["text"]: field["element"].get("initial_value", "") for field in fields
+            }
+
+        def submit(texts: list[str]) -> None:
+            view = world.views[presses[-1].view or ""]
+            names = [field["element"]["action_id"] for field in view.fields]
+            presses.append(world.submit(view, dict(zip(names, texts, strict=True))))
 
         yield Bench(
             surface=setting.surface,
@@ -113,4 +134,9 @@ async def bench() -> AsyncIterator[Bench]:
             troubles=frozenset({"gone", "slow", "refused", "unavailable"}),
             shown=lambda message: seen(world.channels[message.chat].message(message.id)),
             files=files, meet=meet, press=press, reply=reply, told=told,
+            people=("Dana Reyes", "Ola Berg", "Gus Guest"), menu=menu,
+            pick=lambda label: presses.append(world.press(DANA, CHANNEL, menus[-1], label=label)),
+            menu_now=lambda: seen(world.channels[CHANNEL].message(menus[-1])),
+            opened=opened, submit=submit, group=f"slack:{TEAM}/S01",
+            join=lambda: world.set_usergroup("S01", [DANA]),
         )  # fmt: skip

@@ -20,7 +20,7 @@ from tests.bots.contract import Bench, Shown
 
 ID, TOKEN = "7000000001", "7000000001:sandbox-token-AAAAAAAAAAAAAAAAAAAAAAAA"
 OTHER_ID, OTHER_TOKEN = "7000000002", "7000000002:sandbox-token-BBBBBBBBBBBBBBBBBBBBBBBB"
-DANA, OLA = 1001, 1002
+DANA, OLA, KIM = 1001, 1002, 1003
 GROUP, FORUM, SMALL = -1001234, -1005678, -4455
 TOPIC = 31
 LIVE = {"url", "email", "mention", "hashtag", "cashtag", "bot_command", "text_link", "text_mention", "phone_number"}
@@ -34,6 +34,7 @@ class Chores:
     down: int = 0
     reply: Reply = field(default_factory=lambda: Reply("No rules."))
     mapped: frozenset[str] = frozenset()
+    speaks: str = "en"
 
     async def link(self, actor: Actor, code: str) -> Reply:
         self.asked.append(("link", actor.id, code))
@@ -65,6 +66,9 @@ class Chores:
             raise Unavailable("the database is down")
         return frozenset(key for key in self.mapped if key.startswith(f"{platform}:"))
 
+    def language(self, actor: Actor, place: Message | None) -> str:
+        return self.speaks
+
     async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
         if self.down > 0:
             self.down -= 1
@@ -74,7 +78,7 @@ class Chores:
 
 def hooks(chores: Chores, lease: SwitchedLease | None = None) -> Hooks:
     """What a surface needs besides the door; without a lease of its own, a new one for each name."""
-    return Hooks(chores, chores, lambda name: lease or SwitchedLease(), chores.groups)
+    return Hooks(chores, chores, lambda name: lease or SwitchedLease(), chores.groups, chores.language)
 
 
 @dataclass
@@ -120,9 +124,10 @@ async def telegram(
         if OTHER_TOKEN in tokens:
             sandbox.add_bot(OTHER_TOKEN, "second_bot", name="Second")
         dana, ola = sandbox.add_person(DANA, "Dana Reyes", "dana"), sandbox.add_person(OLA, "Ola Berg", "ola")
+        kim = sandbox.add_person(KIM, "Kim Sato", "kim")
         sandbox.add_group(GROUP, "Billing", [dana, ola])
         sandbox.add_group(FORUM, "Operations", [dana, ola], forum=True, topics={TOPIC: "Refunds"})
-        sandbox.add_group(SMALL, "Small", [dana, ola])
+        sandbox.add_group(SMALL, "Small", [dana, ola, kim])
         port = free_port()
         settings = Settings(
             telegram_token=tuple(map(SecretStr, tokens or (TOKEN,))),
@@ -158,6 +163,7 @@ async def bench() -> AsyncIterator[Bench]:
         world = setting.world
         presses: list[Pressed] = []
         said: list[Kept] = []
+        menus: list[int] = []
 
         def kept(message: Message) -> Kept:
             return world.chat(int(message.chat)).message(int(message.id))
@@ -181,8 +187,9 @@ async def bench() -> AsyncIterator[Bench]:
                     world.fail("*", status=502)
             return ""
 
-        def press(message: Message, label: str) -> None:
-            presses.append(world.press(DANA, int(message.chat), int(message.id), label=label))
+        def press(message: Message, label: str, by: int = 0) -> None:
+            who = (DANA, OLA, KIM)[by]
+            presses.append(world.press(who, int(message.chat), int(message.id), label=label))
 
         def reply(message: Message, text: str) -> None:
             said.append(world.say(DANA, int(message.chat), text, reply_to=int(message.id)))
@@ -193,10 +200,18 @@ async def bench() -> AsyncIterator[Bench]:
             chat = world.chat(SMALL)
             return await world.until(lambda: "".join(m.text for m in chat.messages if m.reply_to == said[-1].id))
 
+        async def menu() -> Shown:
+            chat = world.chat(SMALL)
+            found = await world.until(lambda: next((m for m in chat.messages[::-1] if m.reply_to and m.buttons), None))
+            menus.append(found.id)
+            return seen(found)
+
         yield Bench(
             surface=setting.surface,
             place=Destination("telegram", ID, str(SMALL)),
             troubles=frozenset({"gone", "moved", "slow", "refused", "unavailable"}),
             shown=lambda message: seen(kept(message)),
-            files=files, meet=meet, press=press, reply=reply, told=told,
+            files=files, meet=meet, press=press, reply=reply, told=told, people=("Dana Reyes", "Ola Berg", "Kim Sato"),
+            menu=menu, pick=lambda label: presses.append(world.press(DANA, SMALL, menus[-1], label=label)),
+            menu_now=lambda: seen(world.chat(SMALL).message(menus[-1])),
         )  # fmt: skip

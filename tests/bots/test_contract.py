@@ -11,11 +11,11 @@ import pytest
 import pytest_asyncio
 
 from bots import PLATFORMS
-from core.approvals import Card, Reply, Tone
-from core.buttons import ButtonData, new_token, unpack
-from core.ports import Gone, Moved, Refused, Slow, Unavailable
+from core.approvals import Button, Card, Field, Form, Reply, Tone
+from core.buttons import ButtonData, Verb, new_token, unpack
+from core.ports import Forming, Gone, Moved, Refused, Slow, Unavailable
 from core.wording import LANGUAGES, fill, say
-from tests.bots.contract import CARDS, FILE, PLAIN, Bench, Door, bench_of, settled
+from tests.bots.contract import CARDS, FILE, PLAIN, ROWS, Bench, Door, bench_of, settled
 
 TOKEN = new_token()
 LOOP = pytest.mark.asyncio(loop_scope="module")
@@ -76,7 +76,10 @@ async def test_d2_every_button_parses_back_to_what_it_means(stand: Bench, kind: 
     card = CARDS[kind]
     message = await stand.surface.post(stand.place, card, token=TOKEN)
     read = {label: unpack(data) for label, data in stand.shown(message).buttons.items()}
-    assert read == {button.label: ButtonData(button.verb, TOKEN, card.content_revision) for button in card.buttons}
+    assert read == {
+        button.label: ButtonData(button.verb, button.token or TOKEN, button.number or card.content_revision)
+        for button in card.buttons
+    }
 
 
 @pytest.mark.parametrize("kind", ["five thousand characters", "everything long", "emoji"])
@@ -109,10 +112,10 @@ async def test_plain_cards_fit(stand: Bench) -> None:
     assert stand.surface.fits(PLAIN)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CARDS if kind.startswith("a row, ")])
+@pytest.mark.parametrize("kind", ROWS)
 @LOOP
 async def test_what_core_makes_of_a_row_fits_and_is_dead(stand: Bench, kind: str) -> None:
-    card = CARDS[kind]
+    card = ROWS[kind]
     message = await stand.surface.post(stand.place, card, token=TOKEN)
     assert stand.surface.fits(card)
     assert stand.shown(message).live == []
@@ -224,3 +227,158 @@ async def test_a_long_answer_is_cut_to_what_the_platform_takes(bench: Bench, doo
     message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
     bench.press(message, "Allow")
     assert (await bench.told()).startswith("No: é😀é😀")
+
+
+# Menus
+
+MENU = (
+    Button(Verb.ALWAYS_RECIPIENT, "Refunds to Ada Lovelace"),
+    Button(Verb.ALWAYS_TOOL, "Everything stripe.refund does", "danger"),
+)
+ASKS = Reply("Always allow what?", menu=MENU)
+
+
+async def test_a_menu_is_shown_and_what_is_picked_comes_back_about_the_card(bench: Bench, door: Door) -> None:
+    door.reply = ASKS
+    message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
+    bench.press(message, "Allow")
+    menu = await bench.menu()
+    assert "Always allow what?" in menu.text
+    assert list(menu.buttons) == [button.label for button in MENU]
+    assert menu.live == []
+    door.reply = Reply("From now on refunds to Ada Lovelace run by themselves.", Tone.GOOD)
+    bench.pick("Refunds to Ada Lovelace")
+    (_, pick) = await door.pressed(2)
+    assert (pick.verb, pick.token, pick.content_revision) == (Verb.ALWAYS_RECIPIENT, TOKEN, 1)
+    assert pick.message == message
+    assert pick.actor.name == "Dana Reyes"
+    assert await bench.told() == "From now on refunds to Ada Lovelace run by themselves."
+    await _until(lambda: bench.menu_now().buttons == {})
+    assert "From now on" in bench.menu_now().text
+    assert list(bench.shown(message).buttons) == [button.label for button in PLAIN.buttons]
+
+
+async def test_a_menu_may_lead_to_another_one(bench: Bench, door: Door) -> None:
+    door.reply = ASKS
+    message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
+    bench.press(message, "Allow")
+    await bench.menu()
+    page = Button(Verb.RULES_PAGE, "More", token="R" * 16, number=3)
+    door.reply = Reply("The second page", menu=(page,))
+    bench.pick("Everything stripe.refund does")
+    await _until(lambda: list(bench.menu_now().buttons) == ["More"])
+    assert "The second page" in bench.menu_now().text
+    bench.pick("More")
+    turned = (await door.pressed(3))[-1]
+    assert (turned.verb, turned.token, turned.content_revision) == (Verb.RULES_PAGE, "R" * 16, 3)
+
+
+async def test_a_pick_that_is_refused_leaves_the_menu(bench: Bench, door: Door) -> None:
+    door.reply = ASKS
+    message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
+    bench.press(message, "Allow")
+    await bench.menu()
+    door.reply = Reply("That was too many presses.", Tone.ALERT, refused=True)
+    bench.pick("Everything stripe.refund does")
+    assert await bench.told() == "That was too many presses."
+    assert list(bench.menu_now().buttons) == [button.label for button in MENU]
+
+
+async def test_a_label_that_is_too_long_for_a_button_is_said_whole(bench: Bench, door: Door) -> None:
+    label = f"Exactly: {'stripe.refund to acct_1 & <b>Ada</b> ' * 6}"
+    door.reply = Reply("Always allow what?", menu=(Button(Verb.ALWAYS_ARGUMENTS, label), MENU[1]))
+    message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
+    bench.press(message, "Allow")
+    menu = await bench.menu()
+    assert f"1. {label.strip()}" in menu.text
+    assert [shown[:3] for shown in menu.buttons] == ["1. ", "2. "]
+    assert menu.live == []
+
+
+# Forms
+
+FORM = Form(
+    title="Change the text",
+    fields=(
+        Field("1", "Reason", "duplicate", multiline=False, limit=2000),
+        Field("2", "Message", "Dear Ada,\nit was charged twice & paid back.", multiline=True, limit=2000),
+    ),
+    verb=Verb.EDIT, token=TOKEN, content_revision=1, prompt="Reply with the new texts.",
+)  # fmt: skip
+EDITABLE = replace(PLAIN, buttons=(*PLAIN.buttons, Button(Verb.EDIT, "Edit")))
+
+
+async def test_an_edit_opens_a_form_and_what_is_filled_in_reaches_the_door(bench: Bench, door: Door) -> None:
+    if bench.opened is None or bench.submit is None:
+        pytest.skip(f"{bench.surface.name} has no forms; the prompt is in its own tests")
+    door.reply = Reply("Change it.", form=FORM)
+    message = await bench.surface.post(bench.place, EDITABLE, token=TOKEN)
+    bench.press(message, "Edit")
+    title, values = await bench.opened()
+    assert title == FORM.title
+    assert values == {field.label: field.value for field in FORM.fields}
+    door.reply = Reply("Changed; look again, then answer.", Tone.GOOD)
+    bench.submit(["fraud", ""])
+    (press, filled) = await door.pressed(2)
+    assert (press.verb, press.fields) == (Verb.EDIT, None)
+    assert (filled.verb, filled.token, filled.content_revision) == (Verb.EDIT, TOKEN, 1)
+    assert filled.fields == {"1": "fraud", "2": ""}
+    assert filled.text is None
+    assert (filled.message, filled.actor.id) == (message, press.actor.id)
+    assert filled.key != press.key
+    assert await bench.told() == "Changed; look again, then answer."
+
+
+async def test_a_form_as_large_as_the_surface_says_is_taken(bench: Bench, door: Door) -> None:
+    assert isinstance(bench.surface, Forming)
+    if bench.opened is None:
+        pytest.skip(f"{bench.surface.name} has no forms; the prompt is in its own tests")
+    size = bench.surface.form_characters
+    fields = tuple(
+        Field(str(number), f"Text {number}", "x" * size, multiline=True, limit=20_000)
+        for number in range(1, bench.surface.form_fields + 1)
+    )
+    door.reply = Reply("Change it.", form=replace(FORM, title="t" * 80, fields=fields))
+    message = await bench.surface.post(bench.place, EDITABLE, token=TOKEN)
+    bench.press(message, "Edit")
+    _, values = await bench.opened()
+    assert [len(value) for value in values.values()] == [size] * bench.surface.form_fields
+
+
+async def test_an_edit_that_is_refused_is_told_instead_of_a_form(bench: Bench, door: Door) -> None:
+    door.reply = Reply("Not yours to answer.", Tone.ALERT, refused=True)
+    message = await bench.surface.post(bench.place, EDITABLE, token=TOKEN)
+    bench.press(message, "Edit")
+    assert await bench.told() == "Not yours to answer."
+
+
+# People
+
+
+async def test_r8_three_people_who_press_at_once_are_each_heard(bench: Bench, door: Door) -> None:
+    message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
+    for number in range(3):
+        bench.press(message, "Allow", number)
+    presses = await door.pressed(3)
+    assert {press.actor.name for press in presses} == set(bench.people)
+    assert len({press.key for press in presses}) == 3
+    assert {(press.verb, press.token, press.message) for press in presses} == {("a", TOKEN, message)}
+
+
+async def test_a_press_says_which_groups_the_presser_is_in(bench: Bench, door: Door) -> None:
+    if not bench.group:
+        pytest.skip(f"{bench.surface.name} has no groups")
+    message = await bench.surface.post(bench.place, PLAIN, token=TOKEN)
+    bench.join()
+    bench.press(message, "Allow")
+    (dana,) = await door.pressed(1)
+    bench.press(message, "Allow", 1)
+    ola = (await door.pressed(2))[-1]
+    assert bench.group in dana.actor.groups
+    assert bench.group not in ola.actor.groups
+
+
+async def _until(check: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not check():
+            await asyncio.sleep(0.005)

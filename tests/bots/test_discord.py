@@ -226,6 +226,27 @@ async def test_the_note_form_opens_before_any_other_work(setting: Setting, door:
     assert door.tries == 0
 
 
+async def test_a_form_and_a_hint_are_in_the_language_that_the_person_is_known_to_read(
+    setting: Setting, door: Door
+) -> None:
+    setting.chores.speaks = "de"
+    modal = (await setting.world.answer(press(setting, await card(setting), "Decline with a note"))).modal
+    assert modal is not None
+    assert modal["title"] == "Mit Notiz ablehnen"
+    assert modal["components"][0]["components"][0]["label"] == "Was stattdessen zu tun ist"
+    await setting.world.until(lambda: setting.world.bots[ID].commands)
+    aloud = setting.world.command(DANA, "placet link", {"code": "Qm9v"}, channel=CHANNEL)
+    assert (await told(setting, aloud)).startswith("Schicken Sie mir den Code in einem privaten Chat.")
+
+
+async def test_commands_are_described_in_every_language(setting: Setting, door: Door) -> None:
+    (placet,) = await setting.world.until(lambda: setting.world.bots[ID].commands)
+    assert placet["description_localizations"]["de"] == say("command_placet", locale="de")
+    link = next(each for each in placet["options"] if each["name"] == "link")
+    assert link["description_localizations"]["de"] == "Dieses Konto mit einem Code verknüpfen"
+    assert link["options"][0]["description_localizations"]["de"] == "Der Code, den Sie bekommen haben"
+
+
 async def test_a_note_that_is_sent_after_a_restart_still_counts(setting: Setting) -> None:
     message, door = await card(setting), Door(Reply("Declined with your note.", Tone.GOOD))
     async with listening(setting, Door()):
@@ -292,12 +313,18 @@ async def test_link_works_in_private_only(setting: Setting, door: Door) -> None:
     assert setting.chores.asked == [("link", str(DANA), "Qm9v")]
 
 
-async def test_pending_is_told_to_the_asker_alone_and_the_rest_comes_later(setting: Setting, door: Door) -> None:
+async def test_commands_are_told_to_the_asker_alone(setting: Setting, door: Door) -> None:
     await setting.world.until(lambda: setting.world.bots[ID].commands)
     asked = setting.world.command(DANA, "placet pending", channel=CHANNEL)
     assert await told(setting, asked) == "Nothing waits for you."
-    for name in ("rules", "mode", "pause", "resume"):
-        assert await told(setting, setting.world.command(DANA, f"placet {name}")) == say("comes_later", command=name)
+    for name in ("rules", "pause", "resume"):
+        await told(setting, setting.world.command(DANA, f"placet {name}", {"agent": "billing"}, channel=CHANNEL))
+    await told(setting, setting.world.command(DANA, "placet mode", {"agent": "billing", "to": "everything"}))
+    await told(setting, setting.world.command(DANA, "placet mode", {"agent": "billing"}))
+    assert setting.chores.asked[1:] == [
+        *((name, str(DANA), "billing") for name in ("rules", "pause", "resume")),
+        ("mode", str(DANA), "billing", "everything"), ("mode", str(DANA), "billing", ""),
+    ]  # fmt: skip
 
 
 # Places

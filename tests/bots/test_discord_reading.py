@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bots.delivery import Command, Hint
-from bots.discord import Form, read
+from bots.delivery import Command, Hint, NoteForm
+from bots.discord import read
 from core.approvals import Actor, Message, Press
 
 PAYLOADS = Path(__file__).parents[1] / "payloads" / "discord"
 BOT = "8000000001"
 DANA = Actor("discord", "", "4201", "Dana Reyes")
+# In a server with the roles that the event says they have.
+THERE = replace(DANA, groups=frozenset({"discord:1080000000000000500/900"}))
 TOKEN = "A" * 16
 KEY = f"dc:{BOT}:1300000000000000077"
 CARD = "1300000000000000042"
@@ -25,11 +28,11 @@ def at(chat: str) -> Message:
 
 
 def pressed(chat: str, verb: str = "a", token: str = TOKEN, revision: int = 1) -> Press:
-    return Press(KEY, DANA, at(chat), verb=verb, token=token, content_revision=revision)
+    return Press(KEY, DANA if chat == PRIVATE else THERE, at(chat), verb=verb, token=token, content_revision=revision)
 
 
 def typed(chat: str, text: str) -> Press:
-    return Press(KEY, DANA, at(chat), text=text)
+    return Press(KEY, DANA if chat == PRIVATE else THERE, at(chat), text=text)
 
 
 READINGS = {
@@ -37,16 +40,20 @@ READINGS = {
     "press_in_private": pressed(PRIVATE, verb="d"),
     "press_in_thread": pressed(THREAD, revision=35),
     "press_forged": pressed(CHANNEL, verb="?", token="", revision=0),
-    "press_note": Form(f"n.{TOKEN}.1"),
+    "press_note": NoteForm(pressed(CHANNEL, verb="n")),
+    "press_edit": pressed(CHANNEL, verb="e", revision=3),
+    "menu_picked": pressed(CHANNEL, verb="q", revision=3),
+    "edit_submitted": replace(pressed(CHANNEL, verb="e", revision=3), fields={"1": "fraud", "2": ""}),
+    "mode": Command("mode", THERE, "billing", "everything"),
     "press_of_another_application": None,
-    "note_submitted": typed(CHANNEL, "Wrong customer, ask Ada first"),
-    "note_submitted_under_a_label": typed(CHANNEL, "Not this month"),
-    "note_submitted_with_half_an_emoji": typed(PRIVATE, "no \ufffd really"),
+    "note_submitted": replace(typed(CHANNEL, "Wrong customer, ask Ada first"), token=TOKEN),
+    "note_submitted_under_a_label": replace(typed(CHANNEL, "Not this month"), token=TOKEN),
+    "note_submitted_with_half_an_emoji": replace(typed(PRIVATE, "no \ufffd really"), token=TOKEN),
     "submitted_forged": pressed(CHANNEL, verb="?", token="", revision=0),
     "link_in_private": Command("link", DANA, "Qm9vdHN0cmFw"),
     "link_in_channel": Hint("link_private_only"),
-    "pending": Command("pending", DANA),
-    "rules": Hint("comes_later", "rules"),
+    "pending": Command("pending", THERE),
+    "rules": Command("rules", THERE, "billing"),
     "command_of_another_name": None,
     "ping": None,
     "reply_in_channel": typed(CHANNEL, "No"),

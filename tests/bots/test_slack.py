@@ -344,6 +344,27 @@ async def test_decline_with_a_note_opens_a_form_and_the_door_judges_what_is_subm
     await setting.world.until(lambda: setting.world.told(DANA) == ["Allowed."])
 
 
+async def test_a_form_and_a_hint_are_in_the_language_that_the_person_is_known_to_read(
+    setting: Setting, door: Door
+) -> None:
+    setting.chores.speaks = "de"
+    message = await posted(setting)
+    view = await setting.world.opened(setting.world.press(DANA, CHANNEL, message.id, label="Decline with a note"))
+    shown = json.dumps(view.view, ensure_ascii=False)
+    assert all(word in shown for word in ("Mit Notiz ablehnen", "Ablehnen", "Abbrechen", "Was stattdessen zu tun ist"))
+    setting.world.direct_message(DANA, "hallo")
+    (told,) = await setting.world.until(lambda: setting.world.told(DANA))
+    assert told.startswith("Zum Antworten")
+
+
+async def test_a_money_cards_question_is_in_the_cards_language(setting: Setting) -> None:
+    card = replace(PLAIN, language="de")
+    message = await setting.surface.post(HERE, card, token=new_token())
+    blocks = json.dumps(kept(setting, message).blocks, ensure_ascii=False)
+    assert "Wirklich erlauben?" in blocks
+    assert "Noch nicht" in blocks
+
+
 async def test_a_form_whose_trigger_is_gone_sends_the_person_to_the_thread(setting: Setting, door: Door) -> None:
     message = await posted(setting)
     setting.world.fail("views.open", error="expired_trigger_id")
@@ -379,17 +400,24 @@ async def test_commands_are_answered_to_the_person_alone(setting: Setting, door:
     world = setting.world
     private = world.direct(world.people[DANA], world.teams[TEAM]).id
     answers = []
-    for channel, text in ((CHANNEL, "pending"), (private, "link abc"), (CHANNEL, "link abc"), (CHANNEL, "rules"),
-                          (CHANNEL, "")):  # fmt: skip
+    for channel, text in ((CHANNEL, "pending"), (private, "link abc"), (CHANNEL, "link abc"), (CHANNEL, ""),
+                          (CHANNEL, "pause"), (CHANNEL, "mode billing everything"), (CHANNEL, "mode billing"),
+                          (CHANNEL, "pause billing"), (CHANNEL, "resume billing"), (CHANNEL, "rules billing"),
+                          ):  # fmt: skip
         used = world.command(DANA, channel, text)
         answers += await world.until(lambda used=used: used.words)  # type: ignore[misc]
         assert world.acked(used)
-    assert setting.chores.asked == [("pending", DANA), ("link", DANA, "abc")]
+    assert setting.chores.asked == [
+        ("pending", DANA), ("link", DANA, "abc"),
+        ("mode", DANA, "billing", "everything"), ("mode", DANA, "billing", ""),
+        ("pause", DANA, "billing"), ("resume", DANA, "billing"), ("rules", DANA, "billing"),
+    ]  # fmt: skip
     assert answers[0] == "Nothing waits for you."
     assert answers[1] == "You are linked."
     assert "private chat" in answers[2]
-    assert answers[3] == "/placet rules comes later; nothing was done."
-    assert "/placet pending" in answers[4]
+    assert "/placet pending" in answers[3]
+    assert "/placet pause AGENT" in answers[4]
+    assert answers[5] == "It asks for everything."
 
 
 async def test_a_private_channel_that_is_shared_is_followed_to_its_new_id(setting: Setting, door: Door) -> None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bots.delivery import Command, Hint, Migrated
-from bots.slack import Form, read
+from bots.delivery import Command, Hint, Migrated, NoteForm
+from bots.slack import read
 from core.approvals import Actor, Message, Press
 
 PAYLOADS = Path(__file__).parents[1] / "payloads" / "slack"
 BOTS = {"T01": "UB01"}
 DANA = Actor("slack", "T01", "U01", "dana.reyes")
 TOKEN = "A" * 16
-CARD, TYPED = "1700000000.000100", "1700000200.000300"
+CARD, TYPED, MENU, PRESSED = "1700000000.000100", "1700000200.000300", "1700000050.000200", "1700000100.123456"
 
 
 def at(chat: str = "C01", thread: str = "") -> Message:
@@ -26,7 +27,7 @@ def at(chat: str = "C01", thread: str = "") -> Message:
 def pressed(
     message: Message, verb: str = "a", token: str = TOKEN, revision: int = 1, actor: Actor = DANA, action: str = ""
 ) -> Press:
-    key = f"sl:T01:{message.chat}:{CARD}:{actor.id}:{action or f'placet_{verb}'}:1700000100.123456"
+    key = f"sl:T01:{message.chat}:{CARD}:{actor.id}:{action or f'placet_{verb}'}:{PRESSED}"
     return Press(key, actor, message, verb=verb, token=token, content_revision=revision)
 
 
@@ -47,9 +48,19 @@ READINGS: dict[str, Any] = {
     "press_by_an_external_member": pressed(at(), actor=OTTO),
     "press_with_forged_data": pressed(at(), verb="?", token="", revision=0, action="placet_a"),
     "press_in_an_app_home": None,
-    "note_button": Form(
-        at(), TOKEN, "12321423423.333649436676.d8c1bb837935619ccad0f624c448ffb3", "Refund a duplicate charge"
+    "press_edit": pressed(at(), verb="e", revision=3),
+    "menu_picked": replace(
+        pressed(at(thread="1699999999.000001"), verb="q", revision=3), key=f"sl:T01:C01:{MENU}:U01:placet_q_0:{PRESSED}"
     ),
+    "rule_taken_back": replace(
+        pressed(replace(at(), id=MENU), verb="k", token="R" * 16), key=f"sl:T01:C01:{MENU}:U01:placet_k_1:{PRESSED}"
+    ),
+    "edit_submitted": Press(
+        "sl:T01:view:V0123", DANA, at(), verb="e", token=TOKEN, content_revision=3, fields={"1": "fraud", "2": ""}
+    ),
+    "command_mode": Command("mode", DANA, "billing", "everything"),
+    "command_rules_without_an_agent": Hint("help"),
+    "note_button": NoteForm(pressed(at(), verb="n"), "Refund a duplicate charge"),
     "note_submitted": submitted("Wrong customer"),
     "note_submitted_empty": submitted(""),
     "form_of_another_app": None,
@@ -75,7 +86,7 @@ READINGS: dict[str, Any] = {
     "command_link": Command("link", DANA, "Qm9vdHN0cmFwLWNvZGU_x-"),
     "command_link_in_a_channel": Hint("link_private_only"),
     "command_link_without_a_code": Hint("help"),
-    "command_pause": Hint("comes_later", "pause"),
+    "command_pause": Command("pause", DANA, "billing"),
     "command_help": Hint("help"),
     "shortcut": None,
 }

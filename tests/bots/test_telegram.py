@@ -22,6 +22,7 @@ from core.approvals import Actor, Button, Destination, Message, Reply, Tone
 from core.buttons import Verb, new_token
 from core.ports import BadSetting, Finding, Gone, Refused, Slow, Unavailable
 from core.visible import units
+from core.wording import LANGUAGES
 from tests.bots.contract import CARDS, FILE, PLAIN, Door, settled
 from tests.bots.telegram_bench import (
     DANA,
@@ -406,8 +407,35 @@ async def test_a_link_code_and_pending_are_for_private_chats(setting: Setting) -
         setting.world.say(DANA, DANA, "/pending")
         await setting.world.until(lambda: setting.world.chat(DANA).last("Nothing waits for you."))
         setting.world.say(DANA, GROUP, "/pending@placet_bot")
-        await eventually(lambda: setting.world.calls_of("sendMessage", chat=GROUP))
+        setting.world.say(DANA, GROUP, "/pause@placet_bot billing")
+        await eventually(lambda: len(setting.world.calls_of("sendMessage", chat=GROUP)) == 2)
     assert setting.chores.asked == [("link", str(DANA), "b25lLXRpbWUtY29kZQ"), ("pending", str(DANA))]
+
+
+async def test_the_commands_about_agents_are_for_private_chats(setting: Setting) -> None:
+    async with listening(setting, Door()):
+        for text in (
+            "/mode billing everything",
+            "/mode billing",
+            "/pause billing",
+            "/resume billing",
+            "/rules billing",
+        ):
+            setting.world.say(DANA, DANA, text)
+        await eventually(lambda: len(setting.chores.asked) == 5)
+        setting.world.say(DANA, DANA, "/pause")
+        await setting.world.until(lambda: setting.world.chat(DANA).last("/pause"))
+    assert setting.chores.asked == [
+        ("mode", str(DANA), "billing", "everything"), ("mode", str(DANA), "billing", ""),
+        ("pause", str(DANA), "billing"), ("resume", str(DANA), "billing"), ("rules", str(DANA), "billing"),
+    ]  # fmt: skip
+
+
+async def test_help_is_in_the_language_that_the_person_is_known_to_read(setting: Setting) -> None:
+    setting.chores.speaks = "de"
+    async with listening(setting, Door()):
+        setting.world.say(DANA, DANA, "/help")
+        await setting.world.until(lambda: setting.world.chat(DANA).last("Ja oder Nein von einem Menschen"))
 
 
 async def test_start_and_help_say_what_the_bot_is_for(setting: Setting) -> None:
@@ -883,9 +911,13 @@ async def test_the_commands_are_listed_in_private_chats_once_per_start(secret: s
         for _ in range(2):
             async with listening(setting, Door()):
                 await eventually(lambda: setting.world.bots[int(ID)].commands)
-        assert [each["command"] for each in setting.world.bots[int(ID)].commands] == ["start", "pending", "help"]
-        (call,) = setting.world.calls_of("setMyCommands")
-        assert "all_private_chats" in str(call.params["scope"])
+        listed = [each["command"] for each in setting.world.bots[int(ID)].commands]
+        assert listed == ["start", "pending", "rules", "mode", "pause", "resume", "help"]
+        calls = setting.world.calls_of("setMyCommands")
+        assert len(calls) == len(LANGUAGES)
+        german = {each["command"]: each["description"] for each in setting.world.bots[int(ID)].commands_in["de"]}
+        assert german["pending"] == "Was auf Ihre Antwort wartet"
+        assert all("all_private_chats" in str(call.params["scope"]) for call in calls)
 
 
 async def test_commands_that_cannot_be_listed_are_logged_and_hold_nothing_up(

@@ -20,13 +20,13 @@ from adapters.sandbox.discord.records import (
     Interaction,
     Message,
 )
-from adapters.sandbox.discord.world import RESPOND_S, World
+from adapters.sandbox.discord.world import DEFERRED_UPDATE, RESPOND_S, UPDATE, World
 
 Json = dict[str, Any]
 TOKEN_S = 15 * 60
 HOUR_S = 3600
 NONCE_S = 300
-PONG, MESSAGE, DEFERRED, DEFERRED_UPDATE, UPDATE, FORM = 1, 4, 5, 6, 7, 9
+PONG, MESSAGE, DEFERRED, FORM = 1, 4, 5, 9
 
 
 @dataclass(frozen=True, slots=True)

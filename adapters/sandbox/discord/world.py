@@ -54,6 +54,7 @@ from adapters.sandbox.discord.records import (
 from adapters.sandbox.shelf import Shelf
 
 RESPOND_S = 3.0
+DEFERRED_UPDATE, UPDATE = 6, 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,10 @@ class World(Holdings):
         def given() -> Answer | None:
             if interaction.modal is not None:
                 return Answer(modal=interaction.modal)
+            if interaction.answered in (DEFERRED_UPDATE, UPDATE) and interaction.message is not None:
+                edited = self.channels[interaction.channel].message(interaction.message)
+                done = interaction.answered == UPDATE or (edited.edited_at or 0) > (interaction.answered_at or 0)
+                return Answer(edited.content, bool(edited.flags & EPHEMERAL)) if done else None
             if interaction.reply is None:
                 return None
             reply = self.channels[interaction.channel].message(interaction.reply)

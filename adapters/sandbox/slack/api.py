@@ -191,19 +191,17 @@ class WebApi:
         press = self._world.take_response(secret)
         if press is None:
             return "used_url"
-        shown_on = channel.history.get(press.ts) if (channel := self._world.channels.get(press.channel)) else None
-        ephemeral = shown_on is not None and shown_on.only == press.person and not shown_on.deleted
-        replaces = bool(body.get("replace_original") or body.get("delete_original"))
-        if body.get("response_type") != "ephemeral" or (replaces and not ephemeral):
+        channel = self._world.channels.get(press.channel)
+        pressed = channel.history.get(press.ts) if channel is not None else None
+        if body.get("response_type") != "ephemeral" or body.get("delete_original"):
             return "unsupported here: only ephemeral words"
-        if body.get("delete_original"):
-            text, shown = "", []
-        else:
-            text, shown = self._content(body, TEXT_LIMIT)
-        if replaces and shown_on is not None and channel is not None:
-            shown_on.text, shown_on.blocks, shown_on.deleted = text, shown, bool(body.get("delete_original"))
-            press.words.append(shown_on.shown)
-            self._world.keep_message(channel, shown_on)
+        text, shown = self._content(body, TEXT_LIMIT)
+        if body.get("replace_original"):
+            if channel is None or pressed is None or pressed.only is None:
+                return "unsupported here: only ephemeral words"
+            pressed.text, pressed.blocks = text, shown
+            press.words.append(pressed.shown)
+            self._world.keep_message(channel, pressed)
             self._world.announce(channel)
             return "ok"
         words = Message(ts=self._world.new_ts(), sender="", text=text, blocks=shown, only=press.person,

@@ -92,7 +92,9 @@ class Message(BaseModel):
     def block_of(self, button: Json) -> str:
         """The id of the block that a button stands in; of the last one for a button that is nowhere."""
         rows = [block for block in self.blocks if block["type"] == "actions"]
-        holders = [block for block in rows if button.get("action_id") in [each["action_id"] for each in block["elements"]]]
+        holders = [
+            block for block in rows if any(each.get("value") == button.get("value") for each in block["elements"])
+        ]
         return str((holders or rows or [{}])[-1].get("block_id", "b0"))
 
 

@@ -105,6 +105,8 @@ class World(Holdings):
         message = within.message(ts)
         if message.deleted:
             raise ValueError("ts: the message is gone")
+        if message.only not in (None, who.id):
+            raise ValueError("ts: this person does not see that message")
         button = next((each for each in message.buttons if label in (None, each["text"]["text"])), None)
         if value is None:
             if button is None:
