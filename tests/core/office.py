@@ -224,7 +224,8 @@ async def office(url: str, *, chat: int = GROUP, place: str = "") -> AsyncIterat
         desk = Desk(store=line, approvals=approvals, surfaces=surfaces, clock=clock, meter=metrics,
                     redaction=Redaction(b"k" * 32))  # fmt: skip
         settings = Settings(telegram_token=(SecretStr(TOKEN),), telegram_base_url=sandbox.url)
-        hooks = Hooks((commands := ChatCommands(approvals, desk)), desk, lambda name: Free(), commands.groups)
+        hooks = Hooks((commands := ChatCommands(approvals, desk)), desk, lambda name: Free(), commands.groups,
+                      approvals.spoken.to)  # fmt: skip
         surface = surfaces["telegram"] = Telegram(settings, hooks, pace=0)
         stack.push_async_callback(surface.close)
         stack.push_async_callback(desk.close)

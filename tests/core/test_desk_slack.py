@@ -107,7 +107,8 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         stack.push_async_callback(approvals.close)
         desk = Desk(store=store, approvals=approvals, surfaces=surfaces, clock=clock, meter=metrics,
                     redaction=Redaction(b"k" * 32))  # fmt: skip
-        hooks = Hooks((commands := ChatCommands(approvals, desk)), desk, lambda name: Free(), commands.groups)
+        hooks = Hooks((commands := ChatCommands(approvals, desk)), desk, lambda name: Free(), commands.groups,
+                      approvals.spoken.to)  # fmt: skip
         surface = surfaces["slack"] = Slack(setting.settings, hooks, pace=0)
         stack.push_async_callback(surface.close)
         stack.push_async_callback(desk.close)
