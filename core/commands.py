@@ -127,19 +127,17 @@ class ChatCommands:
 
     async def pause(self, actor: Actor, agent: str) -> Reply:
         """Nothing that was allowed for an agent runs from now on."""
-        return await self._pausing(
-            actor, agent, self.desk.agents.pause, "paused", lambda agent: agent.paused_at is None
-        )
+        return await self._pausing(actor, agent, self.desk.agents.pause, lambda agent: agent.paused_at is not None,
+                                   "paused", "paused_already")  # fmt: skip
 
     async def resume(self, actor: Actor, agent: str) -> Reply:
         """What was decided while an agent was paused takes effect."""
-        return await self._pausing(
-            actor, agent, self.desk.agents.resume, "resumed", lambda agent: agent.paused_at is not None
-        )
+        return await self._pausing(actor, agent, self.desk.agents.resume, lambda agent: agent.paused_at is None,
+                                   "resumed", "resumed_already")  # fmt: skip
 
     async def _pausing(
-        self, actor: Actor, agent: str, do: Callable[[str, Person], Awaitable[Agent | Refusal]], key: str,
-        changes: Callable[[Agent], bool],
+        self, actor: Actor, agent: str, do: Callable[[str, Person], Awaitable[Agent | Refusal]],
+        already: Callable[[Agent], bool], done_key: str, already_key: str,
     ) -> Reply:  # fmt: skip
         found = await self._agent(actor, agent, self.approvals.directory.may_set)
         if isinstance(found, Reply):
@@ -148,7 +146,7 @@ class ChatCommands:
         done = await do(known.id, person)
         if isinstance(done, Refusal):
             return refused(done, known.id, language)
-        key = key if changes(known) else f"{key}_already"
+        key = already_key if already(known) else done_key
         return Reply(say(key, locale=language, agent=known.id), Tone.GOOD, result=key)
 
     async def groups(self, platform: str) -> frozenset[str]:
