@@ -115,9 +115,15 @@ async def test_an_edit_clears_the_votes(here: Office) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "result"),
-    [({"2": "many"}, "edit_not_a_number"), ({"2": "NaN"}, "edit_unfit"),
-     ({"2": "0.1000000000000000055511"}, "edit_unfit"), ({"9": "x"}, "edit_unread"), ({"1": "Hello  Ada "}, "edit_unchanged"), ({"1": "x" * 20_001}, "edit_too_long")],
-)  # fmt: skip
+    [
+        ({"2": "many"}, "edit_not_a_number"),
+        ({"2": "NaN"}, "edit_unfit"),
+        ({"2": "0.1000000000000000055511"}, "edit_unfit"),
+        ({"9": "x"}, "edit_unread"),
+        ({"1": "Hello  Ada "}, "edit_unchanged"),
+        ({"1": "x" * 20_001}, "edit_too_long"),
+    ],
+)
 async def test_an_edit_that_cannot_be_taken_names_the_field_and_changes_nothing(
     here: Office, fields: dict[str, str], result: str
 ) -> None:
