@@ -50,7 +50,10 @@ class Effect(StrEnum):
 
     @property
     def rank(self) -> int:
-        return tuple(Effect).index(self)
+        return _RANK[self]
+
+
+_RANK: Final = {effect: rank for rank, effect in enumerate(Effect)}
 
 
 class Mode(StrEnum):

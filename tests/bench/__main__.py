@@ -19,7 +19,7 @@ from rich.console import Console
 
 from adapters.embedded import Server, ValkeyServer
 from adapters.logs import configure_logs
-from tests.bench import demo, presses, redraws, temporal
+from tests.bench import deciding, demo, presses, redraws, temporal
 from tests.bench.figures import Figure, show, write
 from tests.services import PostgresServer
 
@@ -57,6 +57,7 @@ async def started(stack: AsyncExitStack, *servers: Server) -> None:
 MEASURES: dict[str, Measure] = {
     "press-postgresql": press_postgres,
     "press-sqlite": press_sqlite,
+    "deciding": deciding.measure_deciding,
     "redraws": redraws_telegram,
     "demo": demo.measure_demo,
     "temporal": temporal.measure_temporal,
