@@ -50,6 +50,7 @@ class Place:
     person: str = ""
 
 
+@lru_cache(maxsize=1024)
 def place_of(text: str) -> Destination | None:
     """Read `platform[@account]:<chat>[/<thread>]`; None when it is not of that form (`dm` is no place of its own).
 
@@ -87,7 +88,7 @@ def _route(text: str) -> Route:
     return route_from(json.loads(text))
 
 
-def _asks(approval: Approval) -> tuple[str, ...]:
+def asks_of(approval: Approval) -> tuple[str, ...]:
     """Who is asked by now: people, and roles as `role:<id>`."""
     route = route_of(approval)
     return route.ask if route.escalate is None or approval.escalated_at is None else route.ask + route.escalate.ask
@@ -215,7 +216,7 @@ class Directory:
         if Permission.ANSWER not in person.permissions:
             return "not_entitled"
         names = {person.id, *(f"role:{role}" for role in person.roles)}
-        if names.isdisjoint(_asks(approval)):
+        if names.isdisjoint(asks_of(approval)):
             return "not_asked"
         if not route_of(approval).four_eyes:
             return None
@@ -252,7 +253,7 @@ class Directory:
 
     def answerers(self, ledger: Ledger, approval: Approval) -> list[Person]:
         """Everybody who may answer this approval now."""
-        asked = self.asked(ledger, _asks(approval))
+        asked = self.asked(ledger, asks_of(approval))
         return [person for person in asked if self.may_answer(ledger, approval, person) is None]
 
     def names(self, ledger: Ledger, *approvals: Approval) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from core.approvals import Actor, Destination, Message, Press, Reply
 from core.languages import Spoken
 from core.ports import Admission
-from tests.core.office import BOT, DANA, DIRECTORY, FORUM, GROUP, OLA, STRANGER, TOPIC, Office, office
+from tests.core.office import BOT, DANA, DIRECTORY, FORUM, GROUP, OLA, SMALL, STRANGER, TOPIC, Office, office
 
 LONG = {"charge": "ch_1", "amount": 4900, "why": "x" * 900}
 
@@ -108,6 +108,21 @@ async def test_a_topic_may_have_a_language_of_its_own(sqlite_url: str) -> None:
         await here.apply(directory(f"telegram:{FORUM}", chats=chats))
         _, card = await here.card()
         assert "billing möchte refund verwenden" in card.text
+
+
+async def test_a_chat_that_moved_keeps_its_language(sqlite_url: str) -> None:
+    async with office(sqlite_url, chat=SMALL) as here:
+        await here.apply(directory(f"telegram:{SMALL}", chats=f"'telegram:{SMALL}': {{language: de}}"))
+        _, card = await here.card()
+        data = card.buttons[0][0].data
+        to = here.world.migrate(SMALL)
+        await here.confirmed()
+        told = await here.told(here.world.press(OLA, to, 1000 + card.id, data=data))
+        assert told == "Erlaubt. billing darf mit refund weitermachen."
+        await here.until(lambda: here.world.calls_of("editMessageText", chat=to) or None)
+        later = await here.ask()
+        assert await here.post(later) == ["posted"]
+        assert "billing möchte refund verwenden" in here.world.chat(to).last("refund").text
 
 
 async def test_where_nobody_chose_the_default_is_spoken(here: Office) -> None:

@@ -33,6 +33,7 @@ from bots import PLATFORMS, discord, slack, telegram
 from core.approvals import Outcome, Permission, Status
 from core.asks import Ask, Presentation, Run, read_ask
 from core.leases import LASTS
+from core.wording import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -289,6 +290,12 @@ def test_the_sentences_for_the_model_are_the_codes_own() -> None:
 def test_the_problem_codes_are_the_codes_own() -> None:
     table = {names_in(row[0])[0]: int(row[1]) for row in rows(ASKING, "Problem codes")}
     assert table == {code: status for code, (status, _) in CODES.items()}
+
+
+def test_the_languages_are_the_catalogues_own() -> None:
+    for page, start in (("operating.md", "| `PLACET_LANGUAGE`"), ("operating.md", "| `people.<id>.language`")):
+        line = next(line for line in (ROOT / "docs" / page).read_text().splitlines() if line.startswith(start))
+        assert set(re.findall(r"`([a-z]{2})`", line)) == set(LANGUAGES)
 
 
 def test_the_endpoints_are_the_apis_own() -> None:
