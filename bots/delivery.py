@@ -76,6 +76,11 @@ def command_of(name: str, actor: Actor, words: Sequence[str], *, private: bool) 
     return Hint("help")
 
 
+def is_command(text: str) -> bool:
+    """Whether a text was meant as a command, so that a mistyped one never answers a card."""
+    return text.lstrip().startswith("/")
+
+
 class Intake:
     """Takes what a platform tells to the door; `pace` scales every wait, and `on_press` is there while it listens."""
 

@@ -40,6 +40,7 @@ from bots.delivery import (
     Reading,
     answering,
     command_of,
+    is_command,
     still_held,
     tidy,
 )
@@ -738,18 +739,20 @@ def _read_message(account: str, event: Json) -> Press | Hint | None:
         and str(reference.get("channel_id")) == str(event.get("channel_id"))
         and str((target.get("author") or {}).get("id")) == account
     )
-    if not replied:
-        return Hint("note_needs_text" if forwarded else "reply_to_card") if private else None
+    if not (replied or private):
+        return None
     text = str(event.get("content") or "")
-    if event.get("attachments") or event.get("sticker_items") or event.get("poll"):
+    if forwarded or event.get("attachments") or event.get("sticker_items") or event.get("poll"):
         return Hint("note_needs_text")
     if not text:
         # Without the ping, Discord keeps the words of a reply from the bot.
         return Hint("note_unreadable")
+    if not replied and is_command(text):
+        return Hint("help")
     return Press(
         key=f"dc:{account}:{event['id']}",
         actor=_actor(author, event),
-        message=Message(NAME, account, str(event["channel_id"]), "", str(reference["message_id"])),
+        message=Message(NAME, account, str(event["channel_id"]), "", str(reference["message_id"]) if replied else ""),
         text=tidy(text),
     )
 

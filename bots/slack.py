@@ -42,6 +42,7 @@ from bots.delivery import (
     Reading,
     answering,
     command_of,
+    is_command,
     tidy,
 )
 from bots.drawing import Menu, Piece, claim_label, cut_to, data_of, foot_of, label_of, menu_of, shortened
@@ -714,12 +715,15 @@ def _read_message(event: Json, account: str, bot: str, *, shared: bool) -> Press
     if subtype not in (None, "file_share", "thread_broadcast"):
         return None
     private = event.get("channel_type") == "im"
-    if not thread or thread == ts:
-        return Hint("reply_to_card") if private else None
+    thread = "" if thread == ts else thread or ""
+    if not (thread or private):
+        return None
     if event.get("parent_user_id", bot) != bot:
         return None
     if event.get("files") or event.get("attachments") or not str(event.get("text") or "").strip():
         return Hint("note_needs_text")
+    if not thread and is_command(str(event["text"])):
+        return Hint("help")
     # In a shared channel whoever's workspace is not told is nobody's.
     team = event.get("user_team") or event.get("team") or ("?" if shared else account)
     return Press(

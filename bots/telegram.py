@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from itertools import groupby
 from typing import Annotated, Any, Literal, TypeVar
@@ -56,6 +56,7 @@ from bots.delivery import (
     OnPress,
     answering,
     command_of,
+    is_command,
     still_held,
     tidy,
 )
@@ -665,14 +666,14 @@ def _read_message(account: str, message: telegram.Message, username: str) -> Pre
         return Hint("anonymous")
     if command:
         return _read_command(command[1].lower(), command[3] or "", _actor(sender), private)
-    if target is None:
-        return Hint("reply_to_card")
     if message.text is None:
         return Hint("note_needs_text")
+    if target is None and is_command(message.text):
+        return Hint("help")
     return Press(
         key=f"tg:{account}:{message.chat.id}:{message.message_id}",
         actor=_actor(sender),
-        message=target,
+        message=target or replace(_message(account, message), id=""),
         text=tidy(message.text),
     )
 

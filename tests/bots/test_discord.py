@@ -367,10 +367,12 @@ async def test_a_persons_id_is_the_private_chat(setting: Setting, door: Door) ->
     assert private.last("A word")
 
 
-async def test_plain_words_in_private_are_told_how_to_answer(setting: Setting, door: Door) -> None:
+async def test_plain_words_in_private_reach_the_door_as_a_reply_to_nothing(setting: Setting, door: Door) -> None:
     private = setting.world.private_of(DANA)
-    setting.world.say(DANA, private.id, "Hello?")
-    await setting.world.until(lambda: private.last("To answer"))
+    setting.world.say(DANA, private.id, "Not today")
+    (press,) = await door.pressed()
+    assert (press.text, press.message.chat, press.message.id) == ("Not today", str(private.id), "")
+    await setting.world.until(lambda: private.last("Allowed."))
 
 
 @pytest.mark.parametrize("code", [50007, 50278])

@@ -387,10 +387,12 @@ async def test_a_reply_under_another_message_and_plain_talk_decide_nothing(setti
     assert [press.text for press in door.presses] == ["first"]
 
 
-async def test_a_plain_word_in_private_is_answered_with_what_to_do(setting: Setting, door: Door) -> None:
-    setting.world.direct_message(DANA, "hello")
-    (told,) = await setting.world.until(lambda: setting.world.told(DANA))
-    assert "/placet pending" in told
+async def test_a_plain_word_in_private_reaches_the_door_as_a_reply_to_nothing(setting: Setting, door: Door) -> None:
+    said = setting.world.direct_message(DANA, "Not today")
+    (press,) = await door.pressed()
+    assert (press.text, press.message.id) == ("Not today", "")
+    assert setting.world.channels[press.message.chat].message(said.ts) is said
+    await setting.world.until(lambda: setting.world.told(DANA) == ["Allowed."])
 
 
 # Commands

@@ -377,13 +377,23 @@ async def test_talk_in_a_topic_is_not_an_answer(setting: Setting) -> None:
     assert len(setting.world.calls_of("sendMessage", chat=FORUM)) == 1
 
 
-async def test_a_plain_private_message_gets_a_word_and_not_silence(setting: Setting) -> None:
-    async with listening(setting, Door()):
-        said = setting.world.say(DANA, DANA, "Are you there?")
-        answer = await setting.world.until(
-            lambda: [m for m in setting.world.chat(DANA).messages if m.reply_to == said.id]
+async def test_a_plain_private_message_reaches_the_door_as_a_reply_to_nothing(setting: Setting) -> None:
+    door = Door(Reply("Several requests wait here."))
+    async with listening(setting, door):
+        said = setting.world.say(DANA, DANA, "Not today")
+        (press,) = await door.pressed()
+        await setting.world.until(
+            lambda: [m for m in setting.world.chat(DANA).messages if m.reply_to == said.id and "Several" in m.text]
         )
-    assert "/pending" in answer[0].text
+    assert (press.text, press.message.chat, press.message.id) == ("Not today", str(DANA), "")
+
+
+async def test_a_mistyped_command_answers_nothing(setting: Setting) -> None:
+    door = Door()
+    async with listening(setting, door):
+        setting.world.say(DANA, DANA, "/paus billing")
+        await setting.world.until(lambda: setting.world.chat(DANA).last("/pause AGENT"))
+    assert door.tries == 0
 
 
 async def test_people_who_may_not_type_cannot_make_the_bot_flood_a_group() -> None:
