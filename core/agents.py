@@ -256,7 +256,7 @@ class Agents:
             if isinstance(removed, Refusal):
                 reply = refused(removed, rule.agent, locale)
             else:
-                text = say("rule_removed", locale=locale, label=removed.label, agent=removed.agent)
+                text = say("rule_removed", locale=locale, label=label_of_rule(removed, locale), agent=removed.agent)
                 reply = Reply(text, Tone.GOOD, result="rule_removed")
         self.approvals.meter.press(press.actor.platform, reply.result, time.perf_counter() - started)
         await self.approvals.gate.settle(press, reply)
@@ -280,7 +280,8 @@ class Agents:
             key = "rules_item" if rule.expires_at is None else "rules_item_until"
             until = {} if rule.expires_at is None else {"until": moment_text(rule.expires_at, locale=locale)}
             who, since = names.get(rule.created_by, rule.created_by), moment_text(rule.created_at, locale=locale)
-            lines.append(say(key, locale=locale, number=number, label=rule.label, who=who, since=since, **until))
+            what = label_of_rule(rule, locale)
+            lines.append(say(key, locale=locale, number=number, label=what, who=who, since=since, **until))
             label = say("button_remove_rule", locale=locale, number=number)
             menu.append(Button(Verb.REMOVE_RULE, label, "danger", token=rule_token(rule.id), number=1))
         if rest:
