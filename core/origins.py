@@ -49,10 +49,11 @@ def _host(text: str) -> str | None:
     name = _punycode(text)
     if name is None:
         return None
-    if name.endswith(".") and "." in name[:-1]:
-        # A name of one word is looked up in the local domain, with the dot in the root.
-        name = name[:-1]
-    labels = name.removesuffix(".").split(".")
+    labels = name.split(".")
+    if labels[-1] == "":
+        # A name of one word is looked up in the local domain, with the dot in the root: that one keeps it.
+        labels.pop()
+        name = name[:-1] if len(labels) > 1 else name
     if len(name) > HOST_LIMIT or not all(map(_LABEL.fullmatch, labels)):
         return None
     if _NUMBER.fullmatch(labels[-1]):

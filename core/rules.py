@@ -352,7 +352,7 @@ def _named_host(rows: Sequence[Row], tool: str, value: str) -> str:
     origin = origin_of(url)
     if not any(row.url_fields for row in rows):
         raise BadRule(f"nothing says where {tool} goes; list its arguments under effects.url_fields")
-    if origin is None or url.rstrip("/") != origin:
+    if origin is None or re.search("[/?#]", url.partition("://")[2].rstrip("/")):
         raise BadRule("the value must end in an address without a path, such as https://api.example.com")
     if has_method != bool(_METHOD.fullmatch(method)):
         needs = (
