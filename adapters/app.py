@@ -77,8 +77,9 @@ async def running(
     parts: frozenset[str] = PARTS,
     *,
     platforms: Mapping[str, Callable[[Hooks], Surface | None]] = PLATFORMS,
+    pace: float = 1.0,
 ) -> AsyncIterator[App]:
-    """A process with these parts, running until the block ends.
+    """A process with these parts, running until the block ends; `pace` scales the waits between calls to platforms.
 
     Raises BadSetting, EmbeddedError, Behind or Unavailable, each one line for an operator.
     """
@@ -118,7 +119,7 @@ async def running(
         app = App(settings, parts, store, feed, gate, temporal, approvals, metrics, redaction, desk, surfaces, checks)
         checks |= {"database": _check_database(store), "redis": _check_redis(feed), "temporal": temporal.check}
         if "bots" in parts:
-            await _start_bots(stack, app, platforms)
+            await _start_bots(stack, app, platforms, pace)
         if "worker" in parts:
             books = Bookkeeping(approvals, temporal.describe)
             worker = temporal.worker(
@@ -148,7 +149,7 @@ async def _addresses(stack: AsyncExitStack, settings: Settings, parts: frozenset
 
 
 async def _start_bots(
-    stack: AsyncExitStack, app: App, platforms: Mapping[str, Callable[[Hooks], Surface | None]]
+    stack: AsyncExitStack, app: App, platforms: Mapping[str, Callable[[Hooks], Surface | None]], pace: float
 ) -> None:
     def lease(name: str) -> Lease:
         return StoredLease(app.store, app.approvals.clock, name)
@@ -156,7 +157,7 @@ async def _start_bots(
     commands = ChatCommands(app.approvals, app.desk)
     spoken = app.approvals.spoken
     await app.store.read(spoken.learn)
-    hooks = Hooks(commands, app.desk, lease, commands.groups, spoken.to)
+    hooks = Hooks(commands, app.desk, lease, commands.groups, spoken.to, pace)
     for name, build in platforms.items():
         surface = build(hooks)
         if surface is not None:

@@ -17,7 +17,7 @@ from typing import Any
 from adapters.app import App, run_until_stopped, running, until_stopped
 from adapters.directory_file import read_directory
 from adapters.logs import configure_logs
-from adapters.sample_agent import LABELS, QUEUE, SampleAgent, SampleTools, request_of
+from adapters.sample_agent import LABELS, QUEUE, SampleAgent, SampleTools
 from adapters.sandbox.agent import Kind
 from adapters.sandbox.discord import token_of
 from adapters.sandbox.server import Sandbox
@@ -30,7 +30,7 @@ TELEGRAM_TOKEN = "700100200:" + "DEMO" * 8 + "DEM"
 SLACK_TOKEN, SLACK_APP_TOKEN = "xoxb-sandbox-demo-token", "xapp-sandbox-demo-token"
 DISCORD_BOT = 8001002001
 GROUP, TEAM, CHANNEL, GUILD, DISCORD_CHANNEL = -1001000000001, "T01", "C01", 5001, 6001
-# One person tries things out here, quicker than Telegram would let a bot answer many.
+# One person tries things out here, quicker than a platform would let a bot answer many.
 RATE_SCALE = 20
 API_PORT = 8420
 DIRECTORY = f"""\
@@ -56,7 +56,7 @@ routes:
     ask: [role:admin, role:approver]
     at: ["telegram:{GROUP}", "slack:{TEAM}/{CHANNEL}", "discord:{DISCORD_CHANNEL}"]
 """
-SPOKEN: dict[str, Kind] = {"approved": "allowed", "declined": "declined", "expired": "expired",
+SPOKEN: dict[str, Kind] = {"approved": "allowed", "auto": "allowed", "declined": "declined", "expired": "expired",
                            "cancelled": "cancelled"}  # fmt: skip
 
 
@@ -94,14 +94,13 @@ async def _run(data_dir: Path, port: int, browser: bool) -> None:
             temporal_address=None, temporal_namespace="default", temporal_codec=None, admin_token=None, url=None,
             token=None, public_url=None,
         )  # fmt: skip
-        app = await stack.enter_async_context(running(settings))
+        app = await stack.enter_async_context(running(settings, pace=1 / RATE_SCALE))
         await app.store.write(_apply_once)
         agent = SampleAgentPanel(sandbox, app, data_dir)
         await stack.enter_async_context(agent.working())
         print(f"Placet demo: {sandbox.url}  (Ctrl-C stops it; data in {data_dir})", flush=True)  # noqa: T201
         if first:
-            for kind in LABELS:
-                await agent.ask(kind)
+            await agent.start("case")
         if browser:
             await asyncio.to_thread(webbrowser.open, sandbox.url)
         await until_stopped()
@@ -161,9 +160,9 @@ class SampleAgentPanel:
 
     def __init__(self, sandbox: Sandbox, app: App, folder: Path) -> None:
         self.sandbox, self.app = sandbox, app
-        self.tools = SampleTools(folder, self.report)
-        for kind, label in LABELS.items():
-            sandbox.add_action(kind, label, self.ask)
+        self.tools = SampleTools(folder, self.show)
+        for task, label in LABELS.items():
+            sandbox.add_action(task, label, self.start)
 
     @contextlib.asynccontextmanager
     async def working(self) -> Any:
@@ -172,20 +171,21 @@ class SampleAgentPanel:
         async with self.tools.worker(client):
             yield
 
-    async def ask(self, kind: str) -> None:
+    async def start(self, task: str) -> None:
+        """Let the agent begin a turn."""
         client = await self.app.temporal.client()
-        await client.start_workflow(SampleAgent.run, kind, id=f"sample-{kind}-{uuid.uuid4().hex[:8]}", task_queue=QUEUE)
+        await client.start_workflow(SampleAgent.run, task, id=f"sample-{task}-{uuid.uuid4().hex[:8]}", task_queue=QUEUE)
 
-    async def report(self, workflow_id: str, kind: str, event: str, answer: dict[str, Any]) -> None:
+    async def show(self, workflow_id: str, event: str, step: dict[str, Any], answer: dict[str, Any]) -> None:
+        title = LABELS[workflow_id.split("-")[1]]
         if event == "asked":
-            arguments = json.dumps(request_of(kind)["arguments"], indent=2)
-            self.sandbox.agent_said(
-                "asked", "with these arguments:", ask=workflow_id, title=LABELS[kind], detail=arguments
-            )
+            what = step["call"]["presentation"]["title"]
+            arguments = json.dumps(step["call"]["arguments"], indent=2)
+            self.sandbox.agent_said("asked", what, ask=workflow_id, title=title, detail=arguments)
             return
         spoken = SPOKEN.get(answer.get("status", ""), "note")
         if spoken == "allowed" and answer.get("outcome") != "sent":
             spoken = "failed"
         detail = "" if answer.get("result") is None else json.dumps(answer["result"], indent=2)
         told = f"and told: {answer.get('text') or ''}"
-        self.sandbox.agent_said(spoken, told, ask=workflow_id, title=LABELS[kind], detail=detail)
+        self.sandbox.agent_said(spoken, told, ask=workflow_id, title=title, detail=detail)

@@ -111,7 +111,7 @@ class Settings(PlatformSettings):
 def surface(hooks: Hooks) -> Discord | None:
     """The surface of all configured bots, or None without a token. Raises BadSetting."""
     settings = read_settings(Settings, NAME)
-    return Discord(settings, hooks) if settings.discord_token else None
+    return Discord(settings, hooks, pace=hooks.pace) if settings.discord_token else None
 
 
 # The surface

@@ -119,7 +119,7 @@ class Settings(PlatformSettings):
 def surface(hooks: Hooks) -> Slack | None:
     """The surface of all workspaces, or None without a token. Raises BadSetting."""
     settings = read_settings(Settings, NAME)
-    return Slack(settings, hooks) if settings.slack_bot_token else None
+    return Slack(settings, hooks, pace=hooks.pace) if settings.slack_bot_token else None
 
 
 # The surface

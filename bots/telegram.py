@@ -136,7 +136,7 @@ class Settings(PlatformSettings):
 def surface(hooks: Hooks) -> Telegram | None:
     """The surface of all configured bots, or None without a token. Raises BadSetting."""
     settings = read_settings(Settings, NAME)
-    return Telegram(settings, hooks) if settings.telegram_token else None
+    return Telegram(settings, hooks, pace=hooks.pace) if settings.telegram_token else None
 
 
 # The surface

@@ -227,6 +227,7 @@ class Hooks:
 
     `groups` answers which of a platform's groups the directory maps to roles, by their keys (`slack:T01/S01`).
     `language` is what somebody is spoken to in, from memory: for words that cannot wait for the database.
+    `pace` scales the waits between calls: 1 is the platform's own pace, less for a sandbox that allows more.
     """
 
     commands: Commands
@@ -234,6 +235,7 @@ class Hooks:
     leases: Callable[[str], Lease]
     groups: Callable[[str], Awaitable[frozenset[str]]]
     language: Callable[[Actor, Message | None], str] = lambda actor, place: "en"
+    pace: float = 1.0
 
 
 class Ledger(Protocol):
@@ -275,8 +277,8 @@ class Ledger(Protocol):
         ...
 
     def unconsumed(self, decided_before: datetime, limit: int) -> Sequence[Approval]:
-        """Final rows of runtime turn or draft that nobody has consumed and whose agent is not paused, decided before
-        the instant; the last first."""
+        """Final rows of runtime turn or draft that nobody has consumed, decided before the instant; the last first.
+        Without those whose answer waits for a paused agent."""
         ...
 
     def open_rows(
@@ -548,7 +550,7 @@ class Bell(Protocol):
         ...
 
     async def start(self, approval: Approval) -> None:
-        """Start the workflow `approval-<id>` of a row that was asked over HTTP, unless it exists."""
+        """Start the workflow `approval-<id>` of a row that nobody waits for, unless it runs; a draft's also anew."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The demo, as a newcomer meets it: one command, one page, a press, a reply, and starting again."""
+"""The demo, as a newcomer meets it: one command, one page with three chats, presses and replies, and starting again."""
 
 from __future__ import annotations
 
@@ -10,20 +10,28 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
-from playwright.async_api import Browser, Page, expect
+import pytest_asyncio
+from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
 from tests.e2e.stack import eventually, free_port
+from tests.looks import hard_to_read, without_name
+from tests.services import CHROMIUM_FLAGS, chromium
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WAIT_MS = 30_000
-GROUP = "-1001000000001"
+PLATFORMS = ("telegram", "slack", "discord")
 
 
 class Demo:
     """`placet demo` in a process of its own."""
+
+    address = ""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
@@ -57,9 +65,61 @@ class Demo:
         await eventually(gone, 20)
 
 
-@pytest.fixture
-async def demo(tmp_path: Path) -> AsyncIterator[Demo]:
-    made = Demo(tmp_path / "demo")
+@dataclass
+class Chats:
+    """The demo's page, and whatever the browser complained about or fetched from elsewhere."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def column(self, platform: str) -> Locator:
+        return self.page.get_by_test_id(f"platform-{platform}")
+
+    def card(self, platform: str, text: str) -> Locator:
+        """The newest message of a column that contains a text."""
+        messages = self.column(platform).get_by_test_id(re.compile(r"^message-[\d.]+$"))
+        return messages.filter(has=self.page.locator(".text", has_text=text)).last
+
+    async def everywhere(self, card: str, text: str) -> None:
+        for platform in PLATFORMS:
+            await expect(self.card(platform, card)).to_contain_text(text, timeout=WAIT_MS)
+            await expect(self.card(platform, card).get_by_role("button", name="Allow")).to_have_count(0)
+
+    async def act_as(self, platform: str, name: str) -> None:
+        await self.page.get_by_test_id(f"acting-as-{platform}").select_option(label=name)
+
+    async def press(self, platform: str, card: str, label: str) -> None:
+        """Press a button, and wait until the press was answered."""
+        await self.card(platform, card).get_by_role("button", name=label, exact=True).click(timeout=WAIT_MS)
+        await expect(self.column(platform).locator(".key[aria-busy=true]")).to_have_count(0, timeout=WAIT_MS)
+
+    async def write(self, platform: str, text: str) -> None:
+        await self.page.get_by_test_id(f"composer-{platform}").fill(text)
+        await self.page.get_by_test_id(f"send-{platform}").click()
+
+    async def ask(self, task: str, card: str) -> None:
+        """Let the agent ask, and wait for the card in all three chats."""
+        await self.page.get_by_test_id(f"action-{task}").click()
+        for platform in PLATFORMS:
+            allow = self.card(platform, card).get_by_role("button", name="Allow", exact=True)
+            await expect(allow).to_be_visible(timeout=WAIT_MS)
+
+    def story(self, task: str) -> Locator:
+        """The newest of what the agent tells about a task."""
+        return self.page.get_by_test_id(re.compile(f"^agent-ask-sample-{task}")).first
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
+        yield launched
+        await launched.close()
+
+
+@asynccontextmanager
+async def demonstrating(folder: Path) -> AsyncIterator[Demo]:
+    made = Demo(folder)
     try:
         yield made
     finally:
@@ -67,74 +127,158 @@ async def demo(tmp_path: Path) -> AsyncIterator[Demo]:
             await made.stop(signal.SIGKILL)
 
 
-@asynccontextmanager
-async def opened(browser: Browser, address: str) -> AsyncIterator[Page]:
-    page = await browser.new_page(viewport={"width": 1500, "height": 950})
-    await page.goto(address)
-    try:
-        yield page
-    finally:
-        await page.close()
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Demo]:
+    async with demonstrating(tmp_path_factory.mktemp("demo") / "demo") as made:
+        made.address = await made.start()
+        yield made
 
 
-async def open_group(page: Page) -> None:
-    await page.get_by_test_id(f"chat-{GROUP}").click()
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def chats(demo: Demo, browser: Browser) -> AsyncIterator[Chats]:
+    page = await browser.new_page(viewport={"width": 1680, "height": 950})
+    chats = Chats(page)
+    page.on("pageerror", lambda error: chats.complaints.append(str(error)))
+    page.on("console", lambda line: chats.complaints.append(line.text) if line.type == "error" else None)
+    page.on("request", lambda sent: None if sent.url.startswith(demo.address) else chats.complaints.append(sent.url))
+    await page.goto(demo.address)
+    yield chats
+    await page.close()
 
 
-async def test_the_demo_card_allow_settles_result_reply_declines(demo: Demo, browser: Browser) -> None:
-    address = await demo.start()
-    lines = demo.out.read_text().splitlines()
-    assert len(lines) == 1, lines
-    async with opened(browser, address) as page:
-        await open_group(page)
-        mail = page.get_by_test_id(re.compile(r"^message-\d+$")).filter(has_text="Write to a customer")
-        command = page.get_by_test_id(re.compile(r"^message-\d+$")).filter(has_text="uname -s").first
-        await expect(mail).to_be_visible(timeout=WAIT_MS)
-        await expect(mail).to_contain_text("ada@example.com")
-        await mail.get_by_role("button", name="Allow").click()
-        await expect(mail).to_contain_text("Allowed by Dana Reyes", timeout=WAIT_MS)
-        await expect(mail).to_contain_text("Done.", timeout=WAIT_MS)
-        await expect(mail.get_by_role("button", name="Allow")).to_have_count(0)
-        story = page.get_by_test_id(re.compile("^agent-ask-sample-message"))
-        await expect(story).to_contain_text("Approved by Dana Reyes and done.", timeout=WAIT_MS)
-        await expect(story).to_contain_text("msg_1")
-
-        await command.get_by_role("button", name="Reply").click()
-        await page.get_by_test_id("composer-telegram").fill("Not now, the export is still running")
-        await page.get_by_test_id("send-telegram").click()
-        await expect(command).to_contain_text("Dana Reyes replied", timeout=WAIT_MS)
-        declined = page.get_by_test_id(re.compile("^agent-ask-sample-command"))
-        await expect(declined).to_contain_text("Nothing was run.", timeout=WAIT_MS)
-        await expect(declined).to_contain_text("Not now, the export is still running")
-    assert (demo.folder / "outbox.jsonl").read_text().count("\n") == 1
-    await demo.stop(signal.SIGINT)
-    assert demo.child.returncode == 0
+async def test_the_demo_begins_with_one_card_in_three_chats(demo: Demo, chats: Chats) -> None:
     assert len(demo.out.read_text().splitlines()) == 1
+    for platform in PLATFORMS:
+        card = chats.card(platform, "Delete the old exports")
+        await expect(card).to_contain_text("find exports -name '*.csv' -delete", timeout=WAIT_MS)
+        await expect(card.get_by_role("button", name="Allow")).to_be_visible()
 
 
-async def test_the_demo_killed_leaves_no_orphans_and_runs_again_on_the_same_data(demo: Demo, browser: Browser) -> None:
-    address = await demo.start()
-    async with opened(browser, address) as page:
-        await open_group(page)
-        card = page.get_by_test_id(re.compile(r"^message-\d+$")).filter(has_text="Write to a customer")
-        await expect(card.get_by_role("button", name="Allow")).to_be_visible(timeout=WAIT_MS)
-    await demo.stop(signal.SIGKILL)
-    address = await demo.start()
-    async with opened(browser, address) as page:
-        await open_group(page)
-        card = page.get_by_test_id(re.compile(r"^message-\d+$")).filter(has_text="Write to a customer")
-        await expect(card).to_have_count(1)
-        await card.get_by_role("button", name="Allow").click()
-        await expect(card).to_contain_text("Done.", timeout=90_000)
+async def test_the_agent_adapts_to_a_note_and_goes_on(demo: Demo, chats: Chats) -> None:
+    await chats.act_as("discord", "Kim Sato")
+    await chats.press("discord", "Delete the old exports", "Decline with a note")
+    await chats.page.get_by_test_id("form-note").fill("Only list them first")
+    await chats.page.get_by_test_id("form-submit").click()
+    await chats.everywhere("Delete the old exports", "Declined by Kim Sato through Discord")
+    await chats.everywhere("Delete the old exports", "Only list them first")
+    again = chats.card("telegram", "List the old exports")
+    await expect(again).to_contain_text("You wrote: Only list them first", timeout=WAIT_MS)
+    await chats.press("telegram", "List the old exports", "Allow")
+    await expect(chats.story("case")).to_contain_text("exports/march.csv", timeout=WAIT_MS)
+    await chats.press("slack", "Write to a customer", "Allow")
+    await chats.press("discord", "Refund a duplicate charge", "Decline")
+    await expect(chats.story("case")).to_contain_text("Declined by Kim Sato. Nothing was run.", timeout=WAIT_MS)
+    assert (demo.folder / "exports" / "march.csv").exists()
     assert (demo.folder / "outbox.jsonl").read_text().count("\n") == 1
-    await demo.stop(signal.SIGTERM)
+    assert not (demo.folder / "refunds.jsonl").exists()
+
+
+async def test_a_press_in_one_chat_settles_the_others(demo: Demo, chats: Chats) -> None:
+    await chats.ask("message", "Write to a customer")
+    await chats.act_as("slack", "Ola Berg")
+    await chats.press("slack", "Write to a customer", "Allow")
+    await expect(chats.card("slack", "Allowed. sage may go on")).to_contain_text("Only you see this")
+    await chats.everywhere("Write to a customer", "Allowed by Ola Berg through Slack")
+    await chats.everywhere("Write to a customer", "Done.")
+    await expect(chats.story("message")).to_contain_text("Approved by Ola Berg and done.", timeout=WAIT_MS)
+    await expect(chats.story("message")).to_contain_text("msg_2")
+    assert (demo.folder / "outbox.jsonl").read_text().count("\n") == 2
+
+
+async def test_a_stranger_is_refused_in_words_that_only_he_sees(chats: Chats) -> None:
+    await chats.ask("refund", "Refund a duplicate charge")
+    for platform in ("slack", "discord"):
+        await chats.act_as(platform, "Sam Stranger")
+        await chats.press(platform, "Refund a duplicate charge", "Decline")
+        told = chats.card(platform, "account is linked to nobody here")
+        await expect(told).to_contain_text("Only you see this", timeout=WAIT_MS)
+        await chats.act_as(platform, "Dana Reyes")
+        await expect(chats.card(platform, "account is linked to nobody here")).to_have_count(0)
+        await expect(
+            chats.card(platform, "Refund a duplicate charge").get_by_role("button", name="Allow")
+        ).to_be_visible()
+    await chats.act_as("telegram", "Sam Stranger")
+    await chats.press("telegram", "Refund a duplicate charge", "Decline")
+    await expect(chats.page.get_by_test_id("alert-text")).to_contain_text("linked to nobody")
+    await chats.page.get_by_test_id("alert-ok").click()
+    await expect(chats.column("telegram")).not_to_contain_text("linked to nobody")
+    await chats.act_as("telegram", "Dana Reyes")
+
+
+async def test_money_is_confirmed_and_a_reply_in_the_thread_declines(chats: Chats) -> None:
+    await chats.card("slack", "Refund a duplicate charge").get_by_role("button", name="Allow").click()
+    await expect(chats.page.get_by_test_id("form")).to_contain_text("It spends money or deletes something.")
+    await chats.page.get_by_test_id("form-close").click()
+    await chats.card("slack", "Refund a duplicate charge").get_by_role("button", name="Reply").click()
+    await expect(chats.page.get_by_test_id("reply-bar-slack")).to_contain_text("Reply to Placet")
+    await chats.write("slack", "Not before Monday")
+    await chats.everywhere("Refund a duplicate charge", "Dana Reyes replied: Not before Monday")
+    thread = chats.column("slack").locator("li.under").filter(has_text="Not before Monday")
+    await expect(thread.first).to_be_visible()
+    half = chats.card("telegram", "Refund half of a charge")
+    await expect(half).to_contain_text("You wrote: Not before Monday", timeout=WAIT_MS)
+
+
+async def test_a_prompt_of_telegram_is_answered(chats: Chats) -> None:
+    await chats.press("telegram", "Refund half of a charge", "Decline with a note")
+    await expect(chats.page.get_by_test_id("reply-bar-telegram")).to_contain_text("Tell sage what to do instead")
+    await chats.write("telegram", "Not at all")
+    await chats.everywhere("Refund half of a charge", "Declined by Dana Reyes through Telegram")
+    await expect(chats.story("refund")).to_contain_text("Note: Not at all", timeout=WAIT_MS)
+
+
+@pytest.mark.parametrize("platform", ["slack", "discord"])
+async def test_commands_are_typed(chats: Chats, platform: str) -> None:
+    await chats.write(platform, "/placet pending")
+    await expect(chats.column(platform)).to_contain_text("Nothing waits for you.", timeout=WAIT_MS)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_all_that_is_left_on_the_page_can_be_read(chats: Chats, scheme: str) -> None:
+    for width in (1280, 390):
+        await chats.page.set_viewport_size({"width": width, "height": 844})
+        await chats.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert await hard_to_read(chats.page) == [], (width, scheme)
+        assert await without_name(chats.page) == []
+        assert await chats.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert chats.complaints == []
 
 
 async def test_a_second_demo_on_the_same_folder_is_refused_in_one_line(demo: Demo) -> None:
-    await demo.start()
     command = [sys.executable, "-m", "adapters", "demo", "--no-browser", "--port", "0", "--data-dir", str(demo.folder)]
     second = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert second.returncode == 1
     assert second.stdout == ""
     assert len(second.stderr.splitlines()) == 1
     assert str(demo.folder) in second.stderr
+
+
+async def test_ctrl_c_ends_the_demo_with_nothing_more_said(demo: Demo, chats: Chats) -> None:
+    await chats.page.close()
+    await demo.stop(signal.SIGINT)
+    assert demo.child.returncode == 0
+    assert len(demo.out.read_text().splitlines()) == 1
+
+
+async def test_the_demo_killed_leaves_no_orphans_and_runs_again_on_the_same_data(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with demonstrating(tmp_path / "demo") as demo:
+        page = await browser.new_page(viewport={"width": 1680, "height": 950})
+        chats = Chats(page)
+        await page.goto(await demo.start())
+        for platform in PLATFORMS:
+            card = chats.card(platform, "Delete the old exports")
+            await expect(card.get_by_role("button", name="Allow")).to_be_visible(timeout=WAIT_MS)
+        await demo.stop(signal.SIGKILL)
+        await page.goto(await demo.start())
+        for platform in PLATFORMS:
+            cards = chats.column(platform).get_by_test_id(re.compile(r"^message-[\d.]+$"))
+            await expect(cards.filter(has_text="Delete the old exports")).to_have_count(1)
+        # Whoever was killed still has the bots for some seconds; Telegram keeps a press for as long.
+        await chats.card("telegram", "Delete the old exports").get_by_role("button", name="Allow").click()
+        for platform in PLATFORMS:
+            await expect(chats.card(platform, "Delete the old exports")).to_contain_text("Done.", timeout=90_000)
+        assert list((demo.folder / "exports").iterdir()) == []
+        await page.close()
+        await demo.stop(signal.SIGTERM)
