@@ -52,17 +52,25 @@ def test_the_table_of_effects_and_modes() -> None:
         ("draft, waiting", {"runtime": Runtime.DRAFT}),
         ("declined, no note", {"status": Status.DECLINED, "decided_by": "{who}"}),
         ("declined, with a note", {"status": Status.DECLINED, "decided_by": "{who}", "note": "{note}"}),
-        ("declined by a message", {"status": Status.DECLINED, "decided_by": "{who}", "note": "{note}", "by_message": True}),
+        (
+            "declined by a message",
+            {"status": Status.DECLINED, "decided_by": "{who}", "note": "{note}", "by_message": True},
+        ),
         ("expired", {"status": Status.EXPIRED}),
         ("cancelled", {"status": Status.CANCELLED}),
         ("allowed, ran", {"status": Status.APPROVED, "decided_by": "{who}", "outcome": Outcome.SENT}),
         ("ran unasked", {"status": Status.APPROVED, "decided_by": "auto", "note": "{note}", "outcome": Outcome.SENT}),
-        ("not sent",
-         {"status": Status.APPROVED, "decided_by": "{who}", "outcome": Outcome.NOT_SENT, "outcome_note": "{error}"}),
-        ("failed", {"status": Status.APPROVED, "decided_by": "{who}", "outcome": Outcome.UNKNOWN, "outcome_note": "{error}"}),
+        (
+            "not sent",
+            {"status": Status.APPROVED, "decided_by": "{who}", "outcome": Outcome.NOT_SENT, "outcome_note": "{error}"},
+        ),
+        (
+            "failed",
+            {"status": Status.APPROVED, "decided_by": "{who}", "outcome": Outcome.UNKNOWN, "outcome_note": "{error}"},
+        ),
         ("broke off", {"status": Status.APPROVED, "decided_by": "{who}", "outcome": Outcome.UNKNOWN}),
     ],
-)  # fmt: skip
+)
 def test_the_sentences_for_the_model(when: str, columns: dict[str, object]) -> None:
     written = {row[0]: row[1].strip("`") for row in rows(ENDINGS, "What the agent reads")}
     assert sentence_for(an_approval(**columns)) == written[when]
