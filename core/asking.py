@@ -9,6 +9,7 @@ from datetime import datetime
 
 from core.approvals import Effect, Mode
 from core.effects import Call, Tables, effect_of
+from core.effects_rows import worst
 from core.rules import Rule, RuleBook
 from core.wording import say
 
@@ -41,7 +42,7 @@ def effect_to_judge(call: Call, claimed: Effect | None, tables: Tables) -> Effec
     directory does not list. Never raises: of a call that cannot be judged it is MONEY, which no mode lets through."""
     try:
         least = Effect.SEND if call.unlisted_run else Effect.READ
-        return max(effect_of(call, tables), claimed or Effect.READ, least, key=lambda effect: effect.rank)
+        return worst((effect_of(call, tables), claimed or Effect.READ, least))
     except Exception as error:
         _report(call, error)
         return Effect.MONEY

@@ -11,6 +11,7 @@ from core.approvals import Effect
 from core.effects_shell import Program
 
 ANY = "*"
+_RANKS = {effect: effect.rank for effect in Effect}
 # What is never lower than money once a name says it, listed or not.
 MONEY_WORDS = frozenset(
     str.split("""
@@ -81,7 +82,7 @@ class Tables:
 
 
 def worst(effects: Iterable[Effect]) -> Effect:
-    return max(effects, key=lambda effect: effect.rank)
+    return max(effects, key=_RANKS.__getitem__)
 
 
 @lru_cache(maxsize=8192)

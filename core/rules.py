@@ -118,10 +118,11 @@ class RuleBook:
         self._by_scope: dict[Scope, list[Rule]] = {}
         for rule in rules:
             self._by_scope.setdefault(rule.scope, []).append(rule)
+        self._tools = {scope.tool for scope in self._by_scope}
 
     def covering(self, call: Call, effect: Effect, now: datetime) -> Iterator[Rule]:
         """The rules that cover a call of this effect, the narrowest first."""
-        if not self._by_scope:
+        if call.tool not in self._tools:
             return
         for scope in scopes_of(call, self.tables):
             for rule in self._by_scope.get(scope, ()):
