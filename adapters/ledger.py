@@ -86,7 +86,10 @@ _UNCONSUMED = Statement(
     .where(
         sa.text(t.IS_UNCONSUMED),
         _row.decided_at < bindparam("before"),
-        ~sa.exists().where(t.agents.c.id == _row.agent, t.agents.c.paused_at.is_not(None)),
+        sa.or_(
+            sa.text("status = 'cancelled' OR outcome <> 'none'"),
+            ~sa.exists().where(t.agents.c.id == _row.agent, t.agents.c.paused_at.is_not(None)),
+        ),
     )
     .order_by(_row.decided_at.desc())
     .limit(_LIMIT)

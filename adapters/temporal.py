@@ -297,8 +297,13 @@ class QueueWorker:
 
 def workflow_of(approval: Approval) -> str:
     """The id of the workflow that stands for a row: the one that waits for it, or Placet's own."""
-    if approval.runtime is Runtime.TURN and approval.workflow_id:
+    # A draft that nobody had to be asked for runs where it was asked.
+    if approval.workflow_id and (approval.runtime is Runtime.TURN or approval.unasked):
         return approval.workflow_id
+    return own_workflow_of(approval)
+
+
+def own_workflow_of(approval: Approval) -> str:
     return f"approval-{approval.id}"
 
 
@@ -318,20 +323,31 @@ class TemporalBell:
         self._meter.nudge(result)
         # An answer that came before its workflow could be started: it is started now, and finds it.
         if result == "gone" and (approval.runtime is Runtime.DRAFT or approval.pending):
-            await self.start(approval)
+            await self._start(approval, nudge=workflow_of(approval) != own_workflow_of(approval))
 
     async def start(self, approval: Approval) -> None:
-        """Start the workflow of a row that Placet stands for, unless it runs or has ended well."""
+        """Start the workflow of a row that Placet stands for, unless it runs.
+
+        Once it has ended well, only a draft's is started again: a person may have it sent once more. A run that is
+        not needed finds the row consumed, and ends.
+        """
+        await self._start(approval, nudge=False)
+
+    async def _start(self, approval: Approval, *, nudge: bool) -> None:
         if approval.runtime is Runtime.TURN:
             return
         client = await self._temporal.client()
+        again = approval.runtime is Runtime.DRAFT
         start = client.start_workflow(
             APPROVAL_WORKFLOW,
             {"approval_id": approval.id},
-            id=workflow_of(approval),
+            id=own_workflow_of(approval),
             task_queue=QUEUE,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+            id_reuse_policy=(
+                WorkflowIDReusePolicy.ALLOW_DUPLICATE if again else WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
+            ),
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal=NUDGE if nudge else None,
             priority=ASKED,
             rpc_timeout=BOUND,
         )

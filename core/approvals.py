@@ -368,6 +368,11 @@ class Approval:
     def pending(self) -> bool:
         return self.status is Status.PENDING
 
+    @property
+    def unasked(self) -> bool:
+        """Whether it was allowed as it was opened, by a rule or the mode, so that no card was ever posted."""
+        return self.decided_by == AUTO and self.decided_at == self.created_at
+
 
 @dataclass(frozen=True, slots=True)
 class Posted:

@@ -55,11 +55,23 @@ class Run(_Strict):
         return queue
 
 
+NOTIFY_SIGNAL = "placet_update"
+# Temporal takes no longer names; a signal to one would fail for ever.
+WORKFLOW_ID_BYTES = 1000
+
+
 class Notify(_Strict):
     """The workflow that hears, by a signal, what became of a draft; the signal's argument is the update."""
 
-    workflow_id: Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-    signal: Name = "placet_update"
+    workflow_id: Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    signal: Name = NOTIFY_SIGNAL
+
+    @field_validator("workflow_id")
+    @classmethod
+    def short_enough(cls, workflow_id: str) -> str:
+        if len(workflow_id.encode()) > WORKFLOW_ID_BYTES:
+            raise ValueError(f"a workflow id has at most {WORKFLOW_ID_BYTES} bytes")
+        return workflow_id
 
 
 class Presentation(_Strict):
@@ -155,6 +167,9 @@ def read_ask(document: bytes | str, *, over: Literal["temporal", "http"]) -> Ask
         raise Invalid("run", "a draft is sent by Placet, so it must name the activity to run")
     if runtime is not Runtime.DRAFT and ask.notify is not None:
         raise Invalid("notify", "only a draft is told of; whoever waits for a turn or an external call has its answer")
+    if over == "http" and ask.notify is not None and ask.notify.signal != NOTIFY_SIGNAL:
+        # Who may ask over HTTP has no word in other programs' workflows but this one.
+        raise Invalid("notify.signal", f"over HTTP the signal is {NOTIFY_SIGNAL}; leave it out")
     if runtime is Runtime.EXTERNAL and ask.run is not None:
         raise Invalid("run", "an external call is run by its asker; leave run out")
     return Asked(ask, arguments_text, runtime)

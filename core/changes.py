@@ -160,8 +160,8 @@ def edit(
 def cancel(
     ledger: Ledger, approval: Approval, by: str, now: datetime, names: Mapping[str, str] | None = None
 ) -> Approval | None:
-    """Nobody needs the answer any more."""
-    ended = ledger.change(approval, status=Status.CANCELLED, decided_at=now, decided_via=by, consumed_at=now)
+    """Nobody needs the answer any more; whoever waits for it has yet to hear so."""
+    ended = ledger.change(approval, status=Status.CANCELLED, decided_at=now, decided_via=by)
     if ended is not None:
         ledger.audit(AuditLine(approval.id, now, "cancelled", ended.revision, identity=by))
         _tell_agent(ledger, ended, names or {}, now)
@@ -187,16 +187,17 @@ def consume(ledger: Ledger, approval: Approval, names: Mapping[str, str], now: d
     if consumed is None:
         # Somebody else changed the row; the sweep rings until it is consumed.
         return approval
-    _tell_agent(ledger, consumed, names, now)
+    if approval.status is not Status.CANCELLED and approval.outcome is Outcome.NONE:
+        # Of the others the agent was told when it came to pass.
+        _tell_agent(ledger, consumed, names, now)
     return consumed
 
 
 def end(
     ledger: Ledger, approval: Approval, outcome: Outcome, note: str | None, names: Mapping[str, str], now: datetime
 ) -> Approval | None:
-    """What became of the call."""
-    ended = ledger.change(approval, outcome=outcome, outcome_note=note, outcome_at=now,
-                          consumed_at=approval.consumed_at or now)  # fmt: skip
+    """What became of the call; where it never began, whoever waits for it has yet to hear so."""
+    ended = ledger.change(approval, outcome=outcome, outcome_note=note, outcome_at=now)
     if ended is not None:
         ledger.audit(AuditLine(approval.id, now, outcome.value, ended.revision))
         _tell_agent(ledger, ended, names, now)

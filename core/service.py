@@ -112,7 +112,7 @@ class Approvals:
         self.clock, self.meter, self.directory = clock, meter, directory
         self.spoken = Spoken(directory.default_language)
         self.books = RuleBooks()
-        self.judge = Judge(directory, clock, self.books)
+        self.judge = Judge(directory, clock, self.books, self.spoken)
         self._telling: set[asyncio.Task[object]] = set()
 
     # Opening
@@ -279,17 +279,21 @@ class Approvals:
             return admission.answer
         if admission.wait_s:
             self.meter.press(press.actor.platform, "too_fast", time.perf_counter() - started)
-            return Reply(say("too_fast", seconds=admission.wait_s), Tone.ALERT, result="too_fast")
+            # Looked up nowhere: whoever presses too fast costs no query.
+            locale = self.spoken.to(press.actor, press.message)
+            return Reply(say("too_fast", locale=locale, seconds=admission.wait_s), Tone.ALERT, result="too_fast")
         try:
             judged = await self.store.write(lambda ledger: self.judge.press(ledger, press))
         except Repeated:
             # One event of a platform decides one approval; this one has decided another.
-            judged = Judged(Reply(say("unknown_card"), Tone.ALERT, refused=True, result="unknown_card"))
+            text = say("unknown_card", locale=self.spoken.to(press.actor, press.message))
+            judged = Judged(Reply(text, Tone.ALERT, refused=True, result="unknown_card"))
         except Unavailable:
             self.meter.press(press.actor.platform, "unavailable", time.perf_counter() - started)
             raise
         if judged.reply.refused and admission.chat_empty:
-            judged = replace(judged, reply=replace(judged.reply, text=say("refused_short")))
+            text = say("refused_short", locale=self.spoken.to(press.actor, press.message))
+            judged = replace(judged, reply=replace(judged.reply, text=text))
         self._later(self._after(press, judged, time.perf_counter() - started))
         return judged.reply
 
@@ -449,12 +453,12 @@ class Approvals:
                         ended = self.judge.end_generation(ledger, approval, now)
                         if ended is None:
                             continue
-                        return Taken(ended), ended
+                        return self._consumed(ledger, ended, {}, now, touched), ended
                     if (until := _not_before(approval, agent, now)) is not None:
                         return Taken(approval, until=until), changed
                 if not runs:
                     names = self.directory.names(ledger, approval)
-                    return Taken(changes.consume(ledger, approval, names, now)), changed
+                    return self._consumed(ledger, approval, names, now, touched), changed
                 if approval.claim_token is None and approval.outcome is Outcome.NONE:
                     claimed = changes.claim(ledger, approval, run, now)
                     if claimed is None or claimed.claim_token is None:
@@ -467,12 +471,24 @@ class Approvals:
                     if broken is None:
                         continue
                     return Taken(broken), broken
-                return Taken(approval), changed
+                return self._consumed(ledger, approval, {}, now, touched), changed
 
+        touched: dict[str, int] = {}
         taken, told = await self.store.write(work)
         if told is not None:
             self._tell(told, ring=False)
+        self.tell_touched(touched.items())
         return taken
+
+    @staticmethod
+    def _consumed(
+        ledger: Ledger, approval: Approval, names: Mapping[str, str], now: datetime, touched: dict[str, int]
+    ) -> Taken:
+        """The answer that this run takes with it; a draft's card offers no Restore from here on."""
+        consumed = changes.consume(ledger, approval, names, now)
+        if consumed is not approval and approval.restore_until is not None:
+            touched[consumed.id] = consumed.revision
+        return Taken(consumed)
 
     async def claim(self, approval_id: str, content_revision: int) -> Claim | Refusal:
         """The asker of an external call claims it, once, until `valid_until`.
@@ -568,7 +584,7 @@ class Approvals:
                     ended = changes.cancel(ledger, approval, by, now, self.directory.names(ledger, approval))
                     if ended is None:
                         continue
-                    return ended, ended
+                    return (changes.consume(ledger, ended, {}, now), ended) if claimed_too else (ended, ended)
                 if not claimed_too:
                     if approval.status is Status.CANCELLED:
                         return approval, None
@@ -580,10 +596,10 @@ class Approvals:
                     elif approval.outcome is Outcome.SENDING:
                         ended = self._end(ledger, approval, Outcome.UNKNOWN, say("asker_left_running"), now)
                     else:
-                        return approval, changed
+                        return changes.consume(ledger, approval, {}, now), changed
                     if ended is None:
                         continue
-                    return ended, ended
+                    return changes.consume(ledger, ended, {}, now), ended
                 return changes.consume(ledger, approval, self.directory.names(ledger, approval), now), changed
 
         answer, told = await self.store.write(work)
@@ -670,6 +686,9 @@ class Approvals:
             ended, before = await self.store.write(lambda ledger, before=before: work(ledger, before))  # type: ignore[misc]
             for approval in ended:
                 self._tell(approval, ring=False)
+                if approval.notify is not None:
+                    # Whoever asked is told by a run of its own, unless the call's own run is there still.
+                    self._later(self.bell.start(approval))
             settled += len(ended)
         return settled
 
@@ -760,11 +779,14 @@ class Approvals:
     def tell_touched(self, rows: Iterable[tuple[str, int]]) -> None:
         """Publish rows whose cards say something else now."""
 
+        told = list(rows)
+
         async def publish() -> None:
-            for approval_id, revision in rows:
+            for approval_id, revision in told:
                 await self.feed.publish(approval_id, revision)
 
-        self._later(publish())
+        if told:
+            self._later(publish())
 
     def _tell(self, approval: Approval, *, ring: bool = True, publish: bool = True, **more: object) -> None:
         """Nudge and publish, off the caller's path; whatever is lost here, the sweep does again."""

@@ -164,6 +164,7 @@ _APPROVED_WAITS = "Approved by {who}{edit}. It has not run yet."
 _SENDING = "Approved by {who}{edit} and started. How it ended is not known yet."
 _DONE = "Approved by {who} and done{edit}."
 _AUTO = "Done without asking: {note}."
+_AUTO_WAITS = "Allowed without asking: {note}. It has not run yet."
 _NOT_SENT = "Approved by {who}, but it could not be started: {error}. Nothing was run."
 _FAILED = "Approved and started, but it failed: {error}. It may have partly happened. Do not repeat it unasked."
 _BROKE_OFF_SENTENCE = (
@@ -207,6 +208,8 @@ def _after_approval(approval: Approval, who: str, note: str) -> str:
             return _AUTO.format(note=note or "the mode lets it run")
         case Outcome.SENT:
             return _DONE.format(who=who, edit=edit)
+        case Outcome.NONE if approval.decided_by == "auto" and approval.run is not None:
+            return _AUTO_WAITS.format(note=note or "the mode lets it run")
         case Outcome.NONE:
             waits = approval.run is not None
             return (_APPROVED_WAITS if waits else _APPROVED).format(who=who, edit=edit)

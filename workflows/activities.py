@@ -73,9 +73,10 @@ class Bookkeeping:
             if isinstance(opened, Refusal):
                 return Opening(fault=Fault(field=WHOLE, problem=opened.text))
             row = await self._row(Taken(opened.approval, until=_first(opened.approval)))
-            # What runs unasked runs here, at once: there is no answer to wait for.
-            if asked.runtime is Runtime.DRAFT and opened.approval.decided_by != AUTO:
-                return Opening(row=row, handed_over=True)
+            if asked.runtime is Runtime.DRAFT:
+                # What runs unasked runs here, at once: there is no answer to wait for.
+                unasked = opened.approval.unasked
+                return Opening(row=row, handed_over=not unasked, draft=unasked)
             return Opening(row=row, places=await self._places(opened.approval))
 
     async def _find(self, approval_id: str, workflow_id: str) -> Opening:
@@ -149,10 +150,16 @@ class Bookkeeping:
             return await self._row(Taken(approval))
 
     @activity.defn(name="withdraw")
-    async def withdraw(self, approval_id: str) -> None:
-        """The waiting workflow was cancelled: settle the row as design section 5, step 5 says."""
+    async def withdraw(self, approval_id: str) -> Row | None:
+        """The waiting workflow was cancelled: settle the row as design section 5, step 5 says.
+
+        Answers the row where somebody is to be told of it.
+        """
         async with neutral("withdraw", approval_id):
-            await self.approvals.withdraw(approval_id, by="workflow", claimed_too=True)
+            withdrawn = await self.approvals.withdraw(approval_id, by="workflow", claimed_too=True)
+            if isinstance(withdrawn, Refusal) or withdrawn.notify is None:
+                return None
+            return await self._row(Taken(withdrawn))
 
     @activity.defn(name="sweep")
     async def sweep(self) -> Round:
@@ -262,7 +269,7 @@ def row_of(taken: Taken, people: Mapping[str, str]) -> Row:
             pending=True,
             expires_at=taken.until,
             remind_at=approval.remind_at if approval.pending and approval.reminded_at is None else None,
-            answer=answer_of(approval, people) if approval.pending and approval.runtime is Runtime.DRAFT else None,
+            answer=answer_of(approval, people) if _told_at_once(approval) else None,
         )
     notify = None if approval.notify is None or approval.consumed_at is None else approval.notify
     if approval.runtime is Runtime.EXTERNAL:
@@ -278,6 +285,11 @@ def row_of(taken: Taken, people: Mapping[str, str]) -> Row:
         call=Call.model_validate_json(approval.run) if claimed and approval.run is not None else None,
         notify=None if notify is None or claimed else Notify.model_validate_json(notify),
     )
+
+
+def _told_at_once(approval: Approval) -> bool:
+    """Whether an asker may be given the answer while the row waits: nobody waits for a draft."""
+    return approval.runtime is Runtime.DRAFT and (approval.pending or approval.decided_by == AUTO)
 
 
 def answer_of(approval: Approval, people: Mapping[str, str]) -> Answer:

@@ -76,7 +76,7 @@ class ApprovalWorkflow:
             row = await steps.shielded(self._take(row.id))
         if row.call is not None and row.arguments is not None:
             return await self._call(row.id, row.call, row.arguments)
-        return answer_of(row, row.arguments)
+        return await self._end(row, row.arguments)
 
     async def _open(self, ask: RawValue) -> Row:
         """The row: pending, with its cards on their way; or final, and claimed where it has a call to make."""
@@ -84,15 +84,19 @@ class ApprovalWorkflow:
         opening = await steps.open_row(ask)
         if opening.row is None:
             raise steps.refused(opening.fault or Fault(field=WHOLE, problem="cannot be taken"))
-        row = opening.row
-        if opening.handed_over:
-            # The draft has a workflow of its own now: a cancel of this one does not withdraw it.
+        row, waits = opening.row, opening.handed_over
+        if not waits:
+            self._id = row.id
+            if row.pending:
+                self._notices.post(row.id, opening.places)
+                return row
+            row = await self._take(row.id)
+            # Nobody waits for a draft, also where nobody has to be asked and only its agent has to go on.
+            waits = row.pending and opening.draft
+        if waits:
+            # It has a workflow of its own from here on: a cancel of this one does not withdraw it.
+            self._id = None
             await steps.hand_over(row.id)
-            return row
-        self._id = row.id
-        if not row.pending:
-            return await self._take(row.id)
-        self._notices.post(row.id, opening.places)
         return row
 
     async def _take(self, approval_id: str) -> Row:
@@ -111,18 +115,24 @@ class ApprovalWorkflow:
         except asyncio.CancelledError:
             # Unknown at once; when the call has closed after all, the truth takes its place.
             running.cancel()
-            await steps.withdraw(approval_id)
+            await steps.tell_asker(await steps.withdraw(approval_id))
             outcome, error, _ = await running
-            await steps.record(approval_id, outcome, error)
+            await steps.tell_asker(await steps.record(approval_id, outcome, error))
             raise
-        recorded = await steps.shielded(steps.record(approval_id, outcome, error))
-        return answer_of(recorded, arguments, result)
+        return await self._end(await steps.shielded(steps.record(approval_id, outcome, error)), arguments, result)
+
+    async def _end(self, row: Row, arguments: str | None, result: str = "null") -> RawValue:
+        """It is settled: whoever a draft's ask names hears of it, and the caller has the answer."""
+        self._id = None
+        await steps.shielded(steps.tell_asker(row))
+        return answer_of(row, arguments, result)
 
     async def _leave(self) -> None:
         """This workflow was cancelled: settle its row, unless the call has begun, which settles it itself."""
         if self._id is None or self._called:
             return
         if self._claimed:
-            await steps.record(self._id, Outcome.NOT_SENT, "the workflow was cancelled before the call began")
+            why = "the workflow was cancelled before the call began"
+            await steps.tell_asker(await steps.record(self._id, Outcome.NOT_SENT, why))
         else:
-            await steps.withdraw(self._id)
+            await steps.tell_asker(await steps.withdraw(self._id))

@@ -102,12 +102,14 @@ class Opening(_Payload):
     """What came of an ask: a fault, or the row and where its cards go.
 
     `handed_over`: the row lives in the workflow `approval-<id>`, which is to be started, and this run returns at once.
+    `draft`: nobody has to be asked, and the run that asked makes the call itself unless it would have to wait.
     """
 
     fault: Fault | None = None
     row: Row | None = None
     places: tuple[Place, ...] = ()
     handed_over: bool = False
+    draft: bool = False
 
 
 class Posting(_Payload):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RawValue, WorkflowIDReusePolicy
-from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, WorkflowAlreadyStartedError
 
 from core.approvals import Outcome
 from workflows import retries
@@ -52,9 +52,10 @@ async def record(approval_id: str, outcome: Outcome, error: str | None) -> Row:
     return read(Row, await keep("record", ended))
 
 
-async def withdraw(approval_id: str) -> None:
-    """Settle the row of a workflow that was cancelled."""
-    await keep("withdraw", approval_id)
+async def withdraw(approval_id: str) -> Row | None:
+    """Settle the row of a workflow that was cancelled; the row, where somebody is to be told of it."""
+    answer = await keep("withdraw", approval_id)
+    return read(Row, answer) if answer.payload.data else None
 
 
 async def hand_over(approval_id: str) -> None:
@@ -70,6 +71,15 @@ async def hand_over(approval_id: str) -> None:
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
             priority=retries.ASKED,
         )
+
+
+async def tell_asker(row: Row | None) -> None:
+    """Signal the workflow that a draft's ask names; one that is gone needs to hear nothing."""
+    if row is None or row.notify is None or row.answer is None:
+        return
+    heard = {name: getattr(row.answer, name) for name in ("approval_id", "status", "outcome", "text")}
+    with suppress(FailureError):
+        await workflow.get_external_workflow_handle(row.notify.workflow_id).signal(row.notify.signal, heard)
 
 
 async def tell(activity: str, argument: object) -> None:
