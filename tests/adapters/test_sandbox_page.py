@@ -11,6 +11,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
+from slack_sdk.web.async_client import AsyncWebClient
 from telegram import Bot, ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, ReplyParameters
 
 from adapters.sandbox import Sandbox
@@ -366,13 +367,19 @@ async def test_discord_stands_beside_it_with_its_form_and_words_for_one(page: Pa
         await page.get_by_test_id(f"button-{sent}-0-0").click()
         press = await world.until(lambda: list(world.interactions.values())[-1])
         field = {"type": 4, "custom_id": "note", "style": 2, "label": "Note"}
-        modal = {"custom_id": "n", "title": "Why?", "components": [{"type": 1, "components": [field]}]}
+        known = {"type": 4, "custom_id": "amount", "style": 1, "label": "Amount", "value": "49.00", "max_length": 9}
+        modal = {"custom_id": "n", "title": "Why?",
+                 "components": [{"type": 1, "components": [each]} for each in (field, known)]}  # fmt: skip
         await rest.post(f"/interactions/{press.id}/{press.token}/callback", json={"type": 9, "data": modal})
         await expect(page.get_by_test_id("form")).to_contain_text("Why?")
+        await expect(page.get_by_test_id("form-note")).to_be_focused()
+        await expect(page.get_by_test_id("form-amount")).to_have_value("49.00")
+        await page.get_by_test_id("form-amount").fill("24.50")
         await page.get_by_test_id("form-note").fill("Wrong customer")
         await page.get_by_test_id("form-submit").click()
         sent_form = await world.until(lambda: list(world.interactions.values())[1:][-1])
-        assert sent_form.data["components"][0]["components"][0]["value"] == "Wrong customer"
+        values = [row["components"][0]["value"] for row in sent_form.data["components"]]
+        assert values == ["Wrong customer", "24.50"]
         word = {"type": 4, "data": {"content": "Declined.", "flags": 64}}
         await rest.post(f"/interactions/{sent_form.id}/{sent_form.token}/callback", json=word)
     column = page.get_by_test_id("messages-discord")
@@ -383,3 +390,97 @@ async def test_discord_stands_beside_it_with_its_form_and_words_for_one(page: Pa
     await page.get_by_test_id("chat-4202:8000000001").click()
     await page.get_by_test_id("start-4202:8000000001").click()
     await expect(page.get_by_test_id(f"chat-{world.private_of(ola).id}")).to_be_visible()
+
+
+def plain(text: str) -> dict[str, object]:
+    return {"type": "plain_text", "text": text}
+
+
+def written(name: str, label: str, **more: object) -> dict[str, object]:
+    element = {"type": "plain_text_input", "action_id": name, **more}
+    return {"type": "input", "block_id": f"block_{name}", "label": plain(label), "element": element}
+
+
+async def test_a_form_of_slack_has_its_fields_filled_in_and_says_what_is_wrong(page: Page, sandbox: Sandbox) -> None:
+    world = sandbox.slack
+    world.add_team("T01", "Acme", token="xoxb-sandbox")
+    world.add_channel("C01", "billing", [world.add_person("U01", "Dana Reyes")])
+    client = AsyncWebClient("xoxb-sandbox", base_url=sandbox.slack_base_url)
+    client.proxy = None
+    edit = {"type": "button", "text": plain("Edit"), "action_id": "e", "value": "e.t.1"}
+    card = await client.chat_postMessage(channel="C01", text="card", blocks=[{"type": "actions", "elements": [edit]}])
+    view = {"type": "modal", "title": plain("Edit"), "submit": plain("Save"), "blocks": [
+        written("subject", "Subject", initial_value="Your refund", max_length=80),
+        written("body", "Text", initial_value="Dear Ada,\nwe owe you.", multiline=True) | {"hint": plain("Plain text")},
+        written("note", "Note") | {"optional": True},
+    ]}  # fmt: skip
+    await page.get_by_test_id(f"button-{card['ts']}-0-0").click()
+    press = await world.until(lambda: list(world.presses.values())[-1])
+    world.acknowledge(press.envelope, None)
+    await client.views_open(trigger_id=press.trigger_id, view=view)
+    await expect(page.get_by_test_id("form-subject")).to_have_value("Your refund")
+    await expect(page.get_by_test_id("form-body")).to_have_value("Dear Ada,\nwe owe you.")
+    await expect(page.get_by_test_id("form")).to_contain_text("Plain text")
+    await page.get_by_test_id("form-body").fill("Dear Ada,")
+    await page.get_by_test_id("form-submit").click()
+    first = await world.until(lambda: list(world.presses.values())[1:][-1])
+    world.acknowledge(first.envelope, {"response_action": "errors", "errors": {"block_body": "Say what for."}})
+    await expect(page.get_by_test_id("form")).to_contain_text("Say what for.")
+    await expect(page.get_by_test_id("form-body")).to_be_focused()
+    await expect(page.get_by_test_id("form-body")).to_have_value("Dear Ada,")
+    assert await hard_to_read(page) == []
+    await page.get_by_test_id("form-body").fill("Dear Ada, for March.")
+    await page.get_by_test_id("form-submit").click()
+    second = await world.until(lambda: list(world.presses.values())[2:][-1])
+    world.acknowledge(second.envelope, None)
+    await expect(page.get_by_test_id("form")).to_have_count(0)
+    sent = world.envelopes[second.envelope].payload["view"]["state"]["values"]
+    assert {name: field["value"] for of in sent.values() for name, field in of.items()} == {
+        "subject": "Your refund", "body": "Dear Ada, for March.", "note": None,
+    }  # fmt: skip
+
+
+LABELS = [
+    "Allow",
+    "Decline",
+    "Edit",
+    "Always allow stripe.refund create for billing, up to 49.00 GBP",
+    "Undo",
+    "Restore",
+]
+
+
+async def test_any_number_of_buttons_fits_a_narrow_column(page: Page, bot: Bot, sandbox: Sandbox) -> None:
+    slack, discord = sandbox.slack, sandbox.discord
+    slack.add_team("T01", "Acme", token="xoxb-sandbox")
+    slack.add_channel("C01", "billing", [slack.add_person("U01", "Dana Reyes")])
+    discord_bot = discord.add_bot(8000000001, "placet", name="Placet")
+    discord.add_channel(600, discord.add_guild(500, "Acme", [discord.add_person(4201, "Dana Reyes")]), "billing")
+    elements = [{"type": "button", "text": plain(label), "action_id": str(number), "value": "v"}
+                for number, label in enumerate(LABELS)]  # fmt: skip
+    client = AsyncWebClient("xoxb-sandbox", base_url=sandbox.slack_base_url)
+    client.proxy = None
+    await client.chat_postMessage(channel="C01", text="card", blocks=[{"type": "actions", "elements": elements}])
+    headers = {"authorization": f"Bot {discord_bot.token}"}
+    buttons = [{"type": 2, "style": 2, "label": label, "custom_id": label} for label in LABELS]
+    rows = [{"type": 1, "components": buttons[:5]}, {"type": 1, "components": buttons[5:]}]
+    async with httpx.AsyncClient(base_url=sandbox.discord_base_url, headers=headers, trust_env=False) as rest:
+        await rest.post("/channels/600/messages", json={"content": "card", "components": rows})
+    keys = [InlineKeyboardButton(label, callback_data="x") for label in LABELS]
+    await bot.send_message(1001, "card", reply_markup=InlineKeyboardMarkup([keys[:2], keys[2:4], keys[4:]]))
+    await page.set_viewport_size({"width": 1000, "height": 820})
+    for platform in ("telegram", "slack", "discord"):
+        column = page.get_by_test_id(f"platform-{platform}")
+        await expect(column.locator(".key")).to_have_text(LABELS)
+        # Nothing is cut, and nothing reaches over the column's edge.
+        assert await column.evaluate(CLIPPED) == []
+
+
+CLIPPED = """
+(column) => {
+  const edge = column.getBoundingClientRect().right;
+  return [...column.querySelectorAll(".key")]
+    .filter((key) => key.scrollWidth > key.clientWidth + 1 || key.getBoundingClientRect().right > edge)
+    .map((key) => key.textContent);
+}
+"""
