@@ -27,7 +27,9 @@ class Spoken:
         self._turn = Lock()
 
     def learn(self, ledger: Ledger) -> None:
-        """Take over what the directory says now."""
+        """Take over what the directory says now, and forget what it said before."""
+        with self._turn:
+            self._known.clear()
         for text, language in ledger.languages().items():
             if (place := place_of(text)) is not None:
                 self.note_chat(place, language)

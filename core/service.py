@@ -8,6 +8,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -721,6 +722,11 @@ class Approvals:
     def after_change_of_directory(self) -> None:
         """A link or an apply may have made somebody reachable: ring what nobody can see, off the caller's path."""
         self._later(self.ring_undeliverable())
+        self._later(self._learn_languages())
+
+    async def _learn_languages(self) -> None:
+        with suppress(Unavailable):
+            await self.store.read(self.spoken.learn)
 
     async def ring_undeliverable(self, limit: int = AT_ONCE) -> int:
         """Wake what waits with no card to be seen, so that it is posted where people can be reached now; how many."""

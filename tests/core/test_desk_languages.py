@@ -201,3 +201,12 @@ async def test_linking_and_listing_are_in_the_persons_language(here: Office) -> 
     assert "1. refund (billing, Frist: " in listed.text
     here.world.say(DANA, DANA, "/help")
     await here.until(lambda: here.world.chat(DANA).last("Ja oder Nein von einem Menschen"))
+
+
+async def test_an_applied_directory_is_known_at_once_and_the_one_before_is_forgotten(here: Office) -> None:
+    ola, dana = Actor("telegram", "", str(OLA)), Actor("telegram", "", str(DANA))
+    here.approvals.spoken.note(ola, "de")
+    await here.apply(directory(dana="de"))
+    here.approvals.after_change_of_directory()
+    await here.approvals.close()
+    assert (here.approvals.spoken.to(dana), here.approvals.spoken.to(ola)) == ("de", "en")
