@@ -17,8 +17,8 @@ from core.effects_sql import effect_of_sql
 from core.effects_table import SHIPPED
 
 __all__ = [
-    "OVERRIDE", "SHIPPED", "BadEffects", "Call", "Row", "Tables", "arguments_of", "effect_of", "key_of", "members",
-    "rows_of", "said_by_name", "tables_from",
+    "OVERRIDE", "SHIPPED", "BadEffects", "Call", "Reading", "Row", "Tables", "arguments_of", "effect_of", "key_of",
+    "members", "readings_of", "said_by_name", "tables_from",
 ]  # fmt: skip
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:/ -]*")
@@ -50,7 +50,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class Reading:
     """One way to read a name: a row, and the operation that is left of the name ("" where it is all the row's)."""
 
     row: Row
@@ -67,23 +67,18 @@ def effect_of(call: Call, tables: Tables) -> Effect:
     listed, the worst counts; where none is listed, the worst default. A name with other characters is not listed.
     """
     given = arguments_of(call.arguments)
-    readings = _readings(tables, call.tool, call.operation)
+    readings = readings_of(tables, call.tool, call.operation)
     listed = [effect for effect in (_listed(each, call, given, tables) for each in readings) if effect is not None]
     if listed:
         return worst(listed)
     return worst([_unlisted(call.tool, call.operation), *(_default(each, given) for each in readings)])
 
 
-def rows_of(call: Call, tables: Tables) -> list[Row]:
-    """Every row that may be meant by the call's name."""
-    return [reading.row for reading in _readings(tables, call.tool, call.operation)]
-
-
 def said_by_name(call: Call, tables: Tables) -> bool:
     """Whether tool and operation alone say how far the call reaches, whatever its arguments."""
     return not any(
         each.row.fields or each.row.reaches_nobody or (each.row.operations and not each.operation)
-        for each in _readings(tables, call.tool, call.operation)
+        for each in readings_of(tables, call.tool, call.operation)
     )
 
 
@@ -100,10 +95,11 @@ def arguments_of(arguments: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 @lru_cache(maxsize=8192)
-def _readings(tables: Tables, tool: str, operation: str) -> tuple[_Reading, ...]:
+def readings_of(tables: Tables, tool: str, operation: str) -> tuple[Reading, ...]:
+    """Every row that may be meant by a call's name; none for a name with characters that no listed one has."""
     if not (_PLAIN.fullmatch(tool) and _PLAIN.fullmatch(operation)):
         return ()
-    found = tuple(_all_readings(tables, tool, operation))
+    found = tuple(_allreadings_of(tables, tool, operation))
     # The directory's own word on a whole name stands before what is shipped.
     own = tuple(
         each for each in found if not each.operation and any(tables.rows[key] is each.row for key in tables.own)
@@ -111,7 +107,7 @@ def _readings(tables: Tables, tool: str, operation: str) -> tuple[_Reading, ...]
     return own or found
 
 
-def _all_readings(tables: Tables, tool: str, operation: str) -> Iterator[_Reading]:
+def _allreadings_of(tables: Tables, tool: str, operation: str) -> Iterator[Reading]:
     words, last = words_of(tool), words_of(operation)
     yield from _named(tables, tool, words, last)
     if last and words[-len(last) :] == last:
@@ -119,7 +115,7 @@ def _all_readings(tables: Tables, tool: str, operation: str) -> Iterator[_Readin
         yield from _named(tables, tool, words, ())
 
 
-def _named(tables: Tables, tool: str, words: tuple[str, ...], last: tuple[str, ...]) -> Iterator[_Reading]:
+def _named(tables: Tables, tool: str, words: tuple[str, ...], last: tuple[str, ...]) -> Iterator[Reading]:
     yield from _split(tables, (*words, *last), whole=True)
     if (mcp := _MCP.fullmatch(tool)) is not None:
         for server, name in _servers(mcp["rest"]):
@@ -127,9 +123,9 @@ def _named(tables: Tables, tool: str, words: tuple[str, ...], last: tuple[str, .
             rest = (*name, *last)
             key = "".join(rest)
             if (row := tables.rows.get(family)) is not None and rest:
-                yield _Reading(row, key, rest)
+                yield Reading(row, key, rest)
             if (row := tables.rows.get(family + key)) is not None and row.family == family:
-                yield _Reading(row, "", ())
+                yield Reading(row, "", ())
     elif words[:1] == ("mcp",):
         # `mcp_github_create_issue`: where the server's name ends is not to be seen.
         yield from _split(tables, (*words[1:], *last), whole=False)
@@ -137,7 +133,7 @@ def _named(tables: Tables, tool: str, words: tuple[str, ...], last: tuple[str, .
         yield from _split(tables, (*words[1 if words[0] == "functions" else 2 :], *last), whole=True)
 
 
-def _split(tables: Tables, words: tuple[str, ...], *, whole: bool) -> Iterator[_Reading]:
+def _split(tables: Tables, words: tuple[str, ...], *, whole: bool) -> Iterator[Reading]:
     """Every row whose name the words begin with; `whole` False: none that is no family's."""
     for end in range(1, min(len(words), NAME_WORDS) + 1):
         row = tables.rows.get("".join(words[:end]))
@@ -145,7 +141,7 @@ def _split(tables: Tables, words: tuple[str, ...], *, whole: bool) -> Iterator[_
             continue
         rest = words[end:]
         if rest or whole or row.family:
-            yield _Reading(row, "".join(rest), rest)
+            yield Reading(row, "".join(rest), rest)
 
 
 def _servers(rest: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -160,7 +156,7 @@ def _servers(rest: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
 # One reading
 
 
-def _listed(reading: _Reading, call: Call, given: Mapping[str, Sequence[Any]], tables: Tables) -> Effect | None:
+def _listed(reading: Reading, call: Call, given: Mapping[str, Sequence[Any]], tables: Tables) -> Effect | None:
     """The effect that the row states for this call; None where it does not list the operation."""
     row = reading.row
     operations = _operations(reading, given)
@@ -182,13 +178,13 @@ def _listed(reading: _Reading, call: Call, given: Mapping[str, Sequence[Any]], t
     return effect
 
 
-def _default(reading: _Reading, given: Mapping[str, Sequence[Any]]) -> Effect:
+def _default(reading: Reading, given: Mapping[str, Sequence[Any]]) -> Effect:
     """What a row that does not list the operation says all the same."""
     operations = _operations(reading, given)
     return worst([Effect.SEND, reading.row.effect, *(_by_words(words) for _, words in operations)])
 
 
-def _operations(reading: _Reading, given: Mapping[str, Sequence[Any]]) -> list[tuple[str, tuple[str, ...]]]:
+def _operations(reading: Reading, given: Mapping[str, Sequence[Any]]) -> list[tuple[str, tuple[str, ...]]]:
     """The operations that a call names, each with its words, or the one that its tool takes where it names none."""
     row = reading.row
     found = [(reading.operation, reading.words)] if reading.operation else []

@@ -13,7 +13,7 @@ from typing import Any
 
 from core.approvals import Effect
 from core.canonical import parts_of, value_at
-from core.effects import OVERRIDE, Call, Row, Tables, arguments_of, key_of, members, rows_of, said_by_name
+from core.effects import OVERRIDE, Call, Reading, Row, Tables, arguments_of, key_of, members, readings_of, said_by_name
 from core.formats import money_of
 from core.origins import origin_of
 from core.visible import units, visible
@@ -154,12 +154,13 @@ def scopes_of(call: Call, tables: Tables) -> list[Scope]:
     """
     tool, operation = call.tool, call.operation
     found = [Scope(ScopeKind.ARGUMENTS, tool, operation, call.digest)] if call.digest else []
-    rows, given = rows_of(call, tables), arguments_of(call.arguments)
+    readings, given = readings_of(tables, tool, operation), arguments_of(call.arguments)
+    rows = [reading.row for reading in readings]
     if call.unlisted_run or _is_command(rows, given):
         return found
     if (people := _people(call, rows, given)) is not None:
         found.append(Scope(ScopeKind.RECIPIENT, tool, operation, people))
-    if (host := _host(call, rows, given)) is not None:
+    if (host := _host(call, readings, given)) is not None:
         found.append(Scope(ScopeKind.HOST, tool, operation, host))
     if operation:
         found.append(Scope(ScopeKind.OPERATION, tool, operation))
@@ -181,7 +182,7 @@ def scopes_for(call: Call, effect: Effect, tables: Tables, needed: int = 1) -> l
     """
     if effect in (Effect.READ, Effect.MONEY) or needed > 1:
         return []
-    rows, shown = rows_of(call, tables), call.presentation
+    rows, shown = _rows(call, tables), call.presentation
     if any(row.recipients for row in rows) or shown.recipient:
         wider = ScopeKind.RECIPIENT
     elif any(row.url_fields for row in rows) or shown.url:
@@ -200,8 +201,15 @@ def scopes_for(call: Call, effect: Effect, tables: Tables, needed: int = 1) -> l
 
 
 def _is_command(rows: Sequence[Row], given: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether the arguments hold a program; of a tool that is not listed, their names tell."""
-    return any(row.command for row in rows) or (not rows and not _PROGRAMS.isdisjoint(given))
+    """Whether the arguments hold a program: the table says so, or the name of an argument does."""
+    if any(row.command for row in rows):
+        return True
+    operations = {name for row in rows if row.operations for name in row.operation_fields}
+    return any(name in _PROGRAMS and name not in operations for name in given)
+
+
+def _rows(call: Call, tables: Tables) -> list[Row]:
+    return [reading.row for reading in readings_of(tables, call.tool, call.operation)]
 
 
 def _people(call: Call, rows: Sequence[Row], given: Mapping[str, Sequence[Any]]) -> str | None:
@@ -226,8 +234,9 @@ def _people(call: Call, rows: Sequence[Row], given: Mapping[str, Sequence[Any]])
     return json.dumps([pointer, *sorted(people)], ensure_ascii=False) if people else None
 
 
-def _host(call: Call, rows: Sequence[Row], given: Mapping[str, Sequence[Any]]) -> str | None:
+def _host(call: Call, readings: Sequence[Reading], given: Mapping[str, Sequence[Any]]) -> str | None:
     """The value of the host scope: one origin, with the method of a tool that has one."""
+    rows = [reading.row for reading in readings]
     fields = {name for row in rows for name in row.url_fields}
     if fields:
         values = [value for name in given if name in fields for value in given[name]]
@@ -243,8 +252,11 @@ def _host(call: Call, rows: Sequence[Row], given: Mapping[str, Sequence[Any]]) -
     origin = origins.pop() if len(origins) == 1 else None
     if origin is None or not any("method" in row.fields for row in rows):
         return origin
-    default = next((row.defaults["method"] for row in rows if "method" in row.defaults), None)
-    methods = {value.upper() if isinstance(value, str) else "" for value in members(given.get("method", [default]))}
+    # `http.post`, or an operation `POST`, names the method too.
+    named = min((each.operation for each in readings if "method" in each.row.fields), key=len)
+    default = [row.defaults["method"] for row in rows if "method" in row.defaults]
+    stated = [*([named] if named else []), *given.get("method", [])] or default
+    methods = {value.upper() if isinstance(value, str) else "" for value in members(stated)}
     method = methods.pop() if len(methods) == 1 else ""
     # A header can make another method of it.
     if not _METHOD.fullmatch(method) or any(
@@ -261,7 +273,7 @@ def _amounts(call: Call, tables: Tables) -> list[tuple[Decimal, str]]:
     quantity other than 1, makes all of it unreadable.
     """
     given = arguments_of(call.arguments)
-    pairs = [row.amount for row in rows_of(call, tables) if row.amount is not None and row.amount[0] in given]
+    pairs = [row.amount for row in _rows(call, tables) if row.amount is not None and row.amount[0] in given]
     read: set[str] = set()
     found: list[tuple[Any, Any]] = []
     for amount, currency in dict.fromkeys(pairs):
@@ -323,7 +335,7 @@ def scope_named(kind: str, tool: str, operation: str, value: str, tables: Tables
     if kind not in tuple(ScopeKind):
         raise BadRule(f"the scope must be one of {', '.join(ScopeKind)}")
     scope = Scope(ScopeKind(kind), tool, operation, value)
-    rows = rows_of(Call(tool, operation), tables)
+    rows = _rows(Call(tool, operation), tables)
     if any(row.command for row in rows) and scope.kind is not ScopeKind.ARGUMENTS:
         raise BadRule(f"{tool} runs commands: a rule for it can cover exactly these arguments and nothing wider")
     match scope.kind:

@@ -163,6 +163,9 @@ def test_a_fetch_may_be_allowed_to_its_host_with_its_method() -> None:
 
 def test_a_fetch_without_a_method_is_what_the_tool_takes_and_a_browser_has_none() -> None:
     assert offered(call("web_fetch", url="https://a.example"))[HOST].value == "GET https://a.example"
+    for tool, operation in (("http", "POST"), ("http.post", ""), ("http_post", "")):
+        assert offered(call(tool, operation, url="https://a.example"))[HOST].value == "POST https://a.example"
+        assert HOST not in offered(call(tool, operation, url="https://a.example", method="PUT"))
     reach = offered(call("browser", "navigate", url="https://shop.example/cart"))[HOST]
     assert (reach.value, rule(reach).method) == ("https://shop.example", "")
     assert lets(reach, call("browser", "navigate", url="https://shop.example/"))
@@ -199,6 +202,7 @@ def test_a_rule_for_an_operation_or_a_tool_covers_that_alone() -> None:
         ("kubectl", {"command": "apply -f x"}),
         ("mcp__anything__run", {"command": "python3 safe.py"}), ("acme.job", {"script": "x"}),
         ("acme.job", {"SQL": "update t set a = 1"}),
+        ("playwright", {"action": "evaluate", "code": "x", "url": "https://a.example"}),
         ("monty", {"capabilities": ["http_get"], "code": "x"}),
     ],
 )  # fmt: skip
