@@ -10,7 +10,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,14 @@ from adapters.http.views import ApprovalView
 from adapters.metrics import Metrics
 from adapters.settings import Settings
 from bots import PLATFORMS, discord, slack, telegram
+from core import cards
 from core.approvals import Outcome, Permission, Status
 from core.asks import Ask, Presentation, Run, read_ask
+from core.cards import Surroundings, card_of, text_of
 from core.leases import LASTS
-from core.wording import LANGUAGES
+from core.redaction import Redaction
+from core.wording import KEYS, LANGUAGES, words_of
+from tests.builders import NOW, an_approval
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -270,6 +274,13 @@ def test_the_readmes_program_is_the_example_that_is_run() -> None:
     assert program.strip() in (ROOT / "docs/examples/gate_from_python.py").read_text()
 
 
+def test_the_agent_loops_program_is_the_one_that_is_run() -> None:
+    shown = [block.text.strip() for block in blocks(ROOT / "docs/agent-loop.md", "python")]
+    loop, _ = shown
+    assert all(text in (ROOT / "adapters/sample_agent.py").read_text() for text in shown)
+    assert len(loop.splitlines()) <= 60
+
+
 def test_the_answer_over_temporal_has_the_workflows_own_fields() -> None:
     from workflows.payloads import Answer
 
@@ -357,3 +368,41 @@ def test_the_cases_are_told_with_the_tests_that_are_named_after_them() -> None:
             for case in name.rstrip("_").split("_"):
                 tests.setdefault(case.upper(), set()).add(str(path.relative_to(ROOT / "tests").with_suffix("")))
     assert {row[0]: set(names_in(row[3])) for row in rows(ROOT / "docs/testing.md", "Cases")} == tests
+
+
+ANATOMY = ROOT / "docs/card-anatomy.md"
+
+
+def test_the_card_that_is_shown_is_the_one_that_is_drawn() -> None:
+    def drawn(**changes: Any) -> str:
+        around = Surroundings(people={"dana": "Dana Reyes"})
+        return text_of(card_of(an_approval(**changes), around, NOW, redaction=Redaction(b"k" * 32)))
+
+    waiting, answered = (block.text for block in blocks(ANATOMY) if not block.kind)
+    assert waiting == drawn() + "\n"
+    decided = {"decided_by": "dana", "decided_via": "telegram", "decided_at": NOW + timedelta(minutes=5)}
+    assert answered.strip() == drawn(status=Status.APPROVED, outcome=Outcome.SENT, **decided).splitlines()[-1]
+
+
+def test_the_limits_of_a_card_are_the_codes_own() -> None:
+    told = [
+        int(number.replace(",", "")) for row in rows(ANATOMY, "What fits") for number in re.findall(r"[\d,]+", row[1])
+    ]
+    assert told == [
+        cards.MAX_LINES, cards.LINE_LIMIT, cards.LINE_ROWS, cards.LABEL_LIMIT, cards.TITLE_LIMIT, 2 * cards.LINE_LIMIT,
+        cards.NOTE_LIMIT, cards.ERROR_LIMIT, cards.CARD_LIMIT,
+    ]  # fmt: skip
+    platforms = {row[0]: [int(number.replace(",", "")) for number in re.findall(r"[\d,]{2,}|\d", " ".join(row[1:]))]
+                 for row in rows(ANATOMY, "On each platform")}  # fmt: skip
+    forms = (telegram.Telegram, slack.Slack, discord.Discord)
+    assert platforms["Texts in Edit"] == [limit for form in forms for limit in (form.form_fields, form.form_characters)]
+    assert platforms["Text in all"] == [
+        telegram.TEXT_LIMIT, slack.CARD_LIMIT, slack.SECTION_LIMIT, discord.TOTAL_LIMIT, discord.EMBED_LIMIT,
+    ]  # fmt: skip
+    assert platforms["A note"] == [slack.INPUT_LIMIT, discord.INPUT_LIMIT]
+
+
+def test_every_button_is_told() -> None:
+    labels = {words_of(key, "en") for key in KEYS if key.startswith("button_")}
+    assert labels <= set(SPAN.findall(prose(ANATOMY)))
+    assert {names_in(row[0])[0] for row in rows(ANATOMY, "Buttons")} <= labels
