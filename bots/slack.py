@@ -46,6 +46,7 @@ from bots.delivery import (
     tidy,
 )
 from bots.drawing import Menu, Piece, claim_label, cut_to, data_of, foot_of, label_of, menu_of, shortened
+from bots.groups import Groups
 from bots.pacing import PATIENCE_S, Pacer, Rate
 from bots.settings import PlatformSettings, address, is_local, read_settings, secret, server_of, tokens
 from core.approvals import Actor, Attachment, Button, Card, Destination, Form, Message, Press, Reply, Tone
@@ -72,9 +73,7 @@ PER_CHANNEL = (Rate(3, 3),)
 POSTS, UPDATES = Rate(240, 60), Rate(50, 60)
 
 # Slack waits 3 s for an acknowledgement and keeps a trigger as long; a press decides before that, or is told later.
-ACK_S, FORM_S, NAME_S, GROUP_S, CALL_S = 2.4, 2.2, 0.5, 1.0, 10.0
-# Who is in a group is asked again after so long, and nobody is in one that was not read for longer.
-GROUP_KEPT_S, GROUP_AGAIN_S, GROUP_STALE_S = 60.0, 5.0, 300.0
+ACK_S, FORM_S, NAME_S, CALL_S = 2.4, 2.2, 0.5, 10.0
 WINDOW_S, REPLAYS_KEPT = 300, 10_000
 WATCH_S, STALE_ROUNDS, LOST_ROUNDS, MEET_AGAIN_S = 5.0, 2, 6, 15.0
 NAMES_KEPT, DOUBTS_KEPT, DOUBT_S = 5000, 1000, 300
@@ -152,7 +151,7 @@ class Slack:
             request_verification_enabled=False, ssl_check_enabled=False,
         )  # fmt: skip
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._groups = Groups(self._members)
         self._direct: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._doubtful: OrderedDict[str, float] = OrderedDict()
         self._seen: OrderedDict[str, float] = OrderedDict()
@@ -523,32 +522,13 @@ class Slack:
         except Unavailable:
             return frozenset()
         keys = [key for key in wanted if key.startswith(f"{NAME}:{actor.tenant}/")]
-        members = await asyncio.gather(*(self._members(actor.tenant, key.rpartition("/")[2]) for key in keys))
+        members = await asyncio.gather(*(self._groups.members(actor.tenant, key.rpartition("/")[2]) for key in keys))
         return frozenset(key for key, ids in zip(keys, members, strict=True) if actor.id in ids)
 
     async def _members(self, account: str, group: str) -> frozenset[str]:
-        """Who is in a group now, asked at most once at a time; nobody where that is not known."""
-        kept = self._groups.setdefault((account, group), _Group())
-        now = asyncio.get_running_loop().time()
-        if kept.asking is None and now >= kept.ask_at:
-            kept.asking = self._intake.start(self._ask_group(account, group, kept))
-        if kept.asking is not None:
-            await asyncio.wait({kept.asking}, timeout=GROUP_S)
-        return kept.members if kept.read_at + GROUP_STALE_S > asyncio.get_running_loop().time() else frozenset()
-
-    async def _ask_group(self, account: str, group: str, kept: _Group) -> None:
-        clock = asyncio.get_running_loop().time
-        try:
-            with vendor_errors():
-                found = await self._teams[account].usergroups_users_list(usergroup=group)
-            kept.members, kept.read_at = frozenset(map(str, found["users"])), clock()
-            kept.ask_at = kept.read_at + GROUP_KEPT_S
-        except (Gone, Moved, Refused, Slow, Unavailable, KeyError) as error:
-            kept.ask_at = clock() + GROUP_AGAIN_S
-            log.warning("group not read", extra={"platform": NAME, "account": account, "group": group,
-                                                 "error": type(error).__name__, "why": str(error)})  # fmt: skip
-        finally:
-            kept.asking = None
+        with vendor_errors():
+            found = await self._teams[account].usergroups_users_list(usergroup=group)
+        return frozenset(map(str, found.get("users") or ()))
 
     async def _open_form(self, back: Back, form: dict[str, Any], failed: Reply) -> None:
         """Open a modal within the 3 s of the press; else say that it could not be."""
@@ -587,16 +567,6 @@ class Slack:
         with vendor_errors():
             sent = await client.send_dict({"response_type": "ephemeral", "replace_original": replaces, **shown})
         return bool(sent.status_code == 200)
-
-
-@dataclass(slots=True)
-class _Group:
-    """Who was in a group when it was read last, and when it is asked for again."""
-
-    members: frozenset[str] = frozenset()
-    read_at: float = float("-inf")
-    ask_at: float = float("-inf")
-    asking: asyncio.Task[None] | None = None
 
 
 class ShortWaits(AsyncRateLimitErrorRetryHandler):

@@ -15,7 +15,7 @@ from discord.http import Route
 from adapters.sandbox.discord import Interaction, markdown, token_of
 from bots import PLATFORMS
 from bots.discord import DEFER_S, Discord, Settings, inert, render
-from core.approvals import Button, Card, Destination, Message, Press, Reply, Tone
+from core.approvals import Button, Card, Destination, Field, Form, Message, Press, Reply, Tone
 from core.buttons import Verb, new_token
 from core.ports import BadSetting, Gone, Refused, Slow, Unavailable
 from core.wording import say
@@ -29,6 +29,7 @@ from tests.bots.discord_bench import (
     OLA,
     OTHER_ID,
     POST,
+    ROLE,
     THREAD,
     Setting,
     discord,
@@ -263,6 +264,106 @@ async def test_a_note_that_is_sent_after_a_restart_still_counts(setting: Setting
             assert await told(setting, sent) == "Declined with your note."
     finally:
         await again.close()
+
+
+EDIT = replace(PLAIN, buttons=(*PLAIN.buttons, Button(Verb.EDIT, "Edit")))
+FORM = Form(
+    title="Change the text", fields=(Field("1", "Reason", "a *b* <@1>", multiline=True, limit=9000),),
+    verb=Verb.EDIT, token=TOKEN, content_revision=7, prompt="",
+)  # fmt: skip
+
+
+async def test_an_edit_that_is_sent_after_a_restart_still_counts(setting: Setting) -> None:
+    message, door = await card(setting, what=EDIT), Door(Reply("Changed."))
+    async with listening(setting, Door(Reply("", form=FORM))):
+        opened = press(setting, message, "Edit")
+        modal = (await setting.world.answer(opened)).modal
+    assert modal is not None
+    assert modal["custom_id"] == f"e.{TOKEN}.7"
+    await setting.surface.close()
+    again = Discord(setting.settings, hooks(setting.chores, setting.lease), pace=0)
+    try:
+        async with listening(setting, door, again):
+            sent = setting.world.submit(DANA, opened, {"1": "another *reason*"})
+            (got,) = await door.pressed()
+            assert (got.verb, got.token, got.content_revision) == (Verb.EDIT, TOKEN, 7)
+            assert (got.fields, got.message) == ({"1": "another *reason*"}, message)
+            assert await told(setting, sent) == "Changed."
+    finally:
+        await again.close()
+
+
+async def test_a_form_that_would_come_too_late_is_said_in_time(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bots.discord.FORM_S", 0.05)
+    message, free = await card(setting, what=EDIT), asyncio.Event()
+
+    class Slowly(Door):
+        async def on_press(self, press: Press) -> Reply:
+            await free.wait()
+            return Reply("", form=FORM)
+
+    async with listening(setting, Slowly()):
+        pressed = press(setting, message, "Edit")
+        assert await told(setting, pressed) == say("form_gone")
+        assert pressed.answered == 4
+        free.set()
+
+
+async def test_a_pick_from_a_slow_database_takes_the_place_of_the_menu(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bots.discord.DEFER_S", 0.05)
+    free = asyncio.Event()
+
+    class Slowly(Door):
+        async def on_press(self, press: Press) -> Reply:
+            if press.verb == Verb.ALLOW:
+                return Reply("Always allow what?", menu=(Button(Verb.ALWAYS_TOOL, "Everything"),))
+            await free.wait()
+            return Reply("From now on it runs by itself.")
+
+    async with listening(setting, Slowly()):
+        message = await card(setting)
+        asked = await setting.world.answer(press(setting, message))
+        assert asked.ephemeral
+        menu = setting.world.channel(CHANNEL).last("Always allow what?")
+        picked = setting.world.press(DANA, CHANNEL, menu.id, label="Everything")
+        await setting.world.until(lambda: picked.answered)
+        assert picked.answered == 6
+        free.set()
+        assert await told(setting, picked) == "From now on it runs by itself."
+    assert (menu.content, menu.buttons) == ("From now on it runs by itself.", [])
+
+
+async def test_a_menu_works_after_a_restart(setting: Setting) -> None:
+    message = await card(setting)
+    async with listening(setting, Door(Reply("Which?", menu=(Button(Verb.ALWAYS_TOOL, "Everything"),)))):
+        await setting.world.answer(press(setting, message))
+    await setting.surface.close()
+    again, door = Discord(setting.settings, hooks(setting.chores, setting.lease), pace=0), Door()
+    menu = setting.world.channel(CHANNEL).last("Which?")
+    try:
+        async with listening(setting, door, again):
+            setting.world.press(DANA, CHANNEL, menu.id, label="Everything")
+            (got,) = await door.pressed()
+            assert (got.verb, got.message) == (Verb.ALWAYS_TOOL, message)
+    finally:
+        await again.close()
+
+
+async def test_roles_count_in_their_server_alone(setting: Setting, door: Door) -> None:
+    setting.world.give_role(DANA, GUILD, ROLE)
+    setting.world.press(DANA, CHANNEL, int((await card(setting)).id), label="Allow")
+    private = await card(setting, Destination("discord", "", str(DANA)))
+    (there,) = await door.pressed()
+    setting.world.press(DANA, int(private.chat), int(private.id), label="Allow")
+    alone = (await door.pressed(2))[-1]
+    setting.world.say(DANA, CHANNEL, "no", reply_to=int(there.message.id))
+    typed = (await door.pressed(3))[-1]
+    assert there.actor.groups == typed.actor.groups == {f"discord:{GUILD}/{ROLE}"}
+    assert alone.actor.groups == frozenset()
 
 
 async def test_a_reply_counts_by_its_reference(setting: Setting, door: Door) -> None:

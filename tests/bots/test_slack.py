@@ -16,10 +16,11 @@ from ruamel.yaml import YAML
 
 from adapters.sandbox.slack import Message as Kept
 from bots import PLATFORMS
-from bots.slack import SCOPES, units
-from core.approvals import Destination, Message, Press, Reply, Tone
-from core.buttons import new_token
+from bots.slack import SCOPES, Slack, units
+from core.approvals import Button, Destination, Field, Form, Message, Press, Reply, Tone
+from core.buttons import Verb, new_token
 from core.ports import BadSetting, Gone, Refused, Unavailable
+from core.wording import say
 from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, settled
 from tests.bots.slack_bench import (
     APP_TOKEN,
@@ -352,9 +353,9 @@ async def test_a_form_and_a_hint_are_in_the_language_that_the_person_is_known_to
     view = await setting.world.opened(setting.world.press(DANA, CHANNEL, message.id, label="Decline with a note"))
     shown = json.dumps(view.view, ensure_ascii=False)
     assert all(word in shown for word in ("Mit Notiz ablehnen", "Ablehnen", "Abbrechen", "Was stattdessen zu tun ist"))
-    setting.world.direct_message(DANA, "hallo")
+    setting.world.direct_message(DANA, "/placet pausiere billing")
     (told,) = await setting.world.until(lambda: setting.world.told(DANA))
-    assert told.startswith("Zum Antworten")
+    assert told.startswith("Ich bringe Ihnen")
 
 
 async def test_a_money_cards_question_is_in_the_cards_language(setting: Setting) -> None:
@@ -393,6 +394,184 @@ async def test_a_plain_word_in_private_reaches_the_door_as_a_reply_to_nothing(se
     assert (press.text, press.message.id) == ("Not today", "")
     assert setting.world.channels[press.message.chat].message(said.ts) is said
     await setting.world.until(lambda: setting.world.told(DANA) == ["Allowed."])
+
+
+# Groups
+
+APPROVERS = f"slack:{TEAM}/S01"
+
+
+async def test_a_group_is_read_once_for_many_presses_and_only_where_it_gives_a_role(
+    setting: Setting, door: Door
+) -> None:
+    setting.world.set_usergroup("S01", [DANA])
+    message = await posted(setting)
+    for label in ("Allow", "Decline"):
+        setting.world.press(DANA, CHANNEL, message.id, label=label)
+    await door.pressed(2)
+    assert setting.world.calls_of("usergroups.users.list") == []
+    setting.chores.mapped = frozenset({APPROVERS, "slack:T99/S09", "discord:500/900"})
+    for person in (DANA, DANA, OLA, GUEST):
+        setting.world.press(person, CHANNEL, message.id, label="Allow")
+    presses = (await door.pressed(6))[2:]
+    groups = {press.actor.id: press.actor.groups for press in presses}
+    assert groups == {DANA: {APPROVERS}, OLA: set(), GUEST: set()}
+    assert len(setting.world.calls_of("usergroups.users.list")) == 1
+
+
+async def test_l3_an_external_member_is_in_none_of_our_groups(setting: Setting, door: Door) -> None:
+    setting.world.set_usergroup("S01", [OUTSIDER])
+    setting.chores.mapped = frozenset({APPROVERS})
+    message = await posted(setting, Destination("slack", TEAM, SHARED))
+    setting.world.press(OUTSIDER, SHARED, message.id, label="Allow")
+    (press,) = await door.pressed()
+    assert (press.actor.tenant, press.actor.groups) == ("T99", frozenset())
+
+
+@pytest.mark.parametrize("fault", [{"error": "missing_scope"}, {"status": 503}, {"retry_after": 33}])
+async def test_a_group_that_cannot_be_read_has_nobody_in_it(
+    setting: Setting, door: Door, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    setting.world.set_usergroup("S01", [DANA])
+    setting.chores.mapped = frozenset({APPROVERS})
+    setting.world.fail("usergroups.users.list", times=None, **fault)
+    message = await posted(setting)
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    (got,) = await door.pressed()
+    assert got.actor.groups == frozenset()
+    assert await setting.world.until(lambda: press.words) == ["Allowed."]
+    assert "group not read" in caplog.messages
+
+
+async def test_a_group_is_read_again_and_its_last_members_count_for_a_while_only(
+    setting: Setting, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bots.groups.KEPT_S", 0.0)
+    monkeypatch.setattr("bots.groups.AGAIN_S", 0.0)
+    setting.world.set_usergroup("S01", [DANA])
+    setting.chores.mapped = frozenset({APPROVERS})
+    message, seen = await posted(setting), list[Press]()
+
+    async def pressed() -> bool:
+        setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+        seen.append((await door.pressed(len(seen) + 1))[-1])
+        return APPROVERS in seen[-1].actor.groups
+
+    assert await pressed()
+    setting.world.fail("usergroups.users.list", status=503)
+    assert await pressed()
+    setting.world.set_usergroup("S01", [OLA])
+    assert not await pressed()
+    setting.world.set_usergroup("S01", [DANA])
+    assert await pressed()
+    monkeypatch.setattr("bots.groups.STALE_S", 0.0)
+    setting.world.fail("usergroups.users.list", status=503)
+    assert not await pressed()
+
+
+async def test_a_press_does_not_wait_for_a_slow_group(
+    setting: Setting, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bots.groups.PATIENCE_S", 0.05)
+    setting.world.set_usergroup("S01", [DANA])
+    setting.chores.mapped = frozenset({APPROVERS})
+    setting.world.delay("usergroups.users.list", 0.5)
+    message = await posted(setting)
+    setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    assert (await door.pressed())[0].actor.groups == frozenset()
+    await eventually(lambda: setting.world.calls_of("usergroups.users.list")[0].status)
+    setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    assert (await door.pressed(2))[1].actor.groups == {APPROVERS}
+
+
+async def test_while_the_mapping_cannot_be_read_nobody_is_in_a_group(setting: Setting, door: Door) -> None:
+    setting.chores.mapped, setting.chores.down = frozenset({APPROVERS}), 1
+    setting.world.set_usergroup("S01", [DANA])
+    message = await posted(setting)
+    setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    assert (await door.pressed())[0].actor.groups == frozenset()
+
+
+async def test_doctor_asks_for_the_scope_of_groups_where_one_gives_a_role(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adapters.sandbox.slack.server.SCOPES", ",".join(SCOPES))
+    assert [finding.level for finding in await setting.surface.check()] == ["ok", "ok"]
+    again = Slack(setting.settings, hooks(setting.chores), pace=0)
+    setting.chores.mapped = frozenset({APPROVERS})
+    try:
+        wrong = (await again.check())[0]
+        assert (wrong.level, "usergroups:read" in wrong.what) == ("fail", True)
+    finally:
+        await again.close()
+
+
+async def test_l6_somebody_who_left_the_workspace_is_gone_and_the_other_still_gets_the_card(setting: Setting) -> None:
+    setting.world.fail("conversations.open", error="user_disabled")
+    with pytest.raises(Gone):
+        await posted(setting, Destination("slack", TEAM, OLA))
+    assert (await posted(setting, Destination("slack", TEAM, DANA))).chat.startswith("D")
+
+
+# Forms and menus
+
+EDIT = replace(PLAIN, buttons=(*PLAIN.buttons, Button(Verb.EDIT, "Edit")))
+FORM = Form(
+    title="Change the text of this call", fields=(Field("1", "Reason", "a & <b>", multiline=False, limit=9000),),
+    verb=Verb.EDIT, token="T" * 16, content_revision=7, prompt="",
+)  # fmt: skip
+
+
+async def test_an_edit_that_is_sent_after_a_restart_still_counts(setting: Setting) -> None:
+    message = await setting.surface.post(HERE, EDIT, token=FORM.token)
+    first, second = Door(Reply("", form=FORM)), Door(Reply("Changed."))
+    async with listening(setting, first.on_press):
+        view = await setting.world.opened(setting.world.press(DANA, CHANNEL, message.id, label="Edit"))
+    await setting.surface.close()
+    setting.surface = Slack(setting.settings, hooks(setting.chores), pace=0)
+    async with listening(setting, second.on_press):
+        sent = setting.world.submit(view, "another reason")
+        (press,) = await second.pressed()
+        await setting.world.until(lambda: setting.world.told(DANA) == ["Changed."])
+        assert setting.world.acked(sent)
+    assert (press.verb, press.token, press.content_revision) == (Verb.EDIT, FORM.token, 7)
+    assert (press.fields, press.message) == ({"1": "another reason"}, message)
+
+
+@pytest.mark.parametrize("error", ["expired_trigger_id", "invalid_arguments"])
+async def test_a_form_that_cannot_be_opened_is_said(setting: Setting, door: Door, error: str) -> None:
+    door.reply = Reply("", form=FORM)
+    message = await setting.surface.post(HERE, EDIT, token=FORM.token)
+    setting.world.fail("views.open", error=error)
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Edit")
+    (told,) = await setting.world.until(lambda: press.words)
+    assert told == say("form_gone")
+
+
+async def test_a_form_that_comes_when_the_trigger_ran_out_is_said(setting: Setting) -> None:
+    message = await setting.surface.post(HERE, EDIT, token=FORM.token)
+
+    async def late(press: Press) -> Reply:
+        setting.world.skip(4)
+        return Reply("", form=FORM)
+
+    async with listening(setting, late):
+        press = setting.world.press(DANA, CHANNEL, message.id, label="Edit")
+        assert await setting.world.until(lambda: press.words) == [say("form_gone")]
+
+
+async def test_a_command_may_be_answered_with_a_menu(setting: Setting, door: Door) -> None:
+    rules = tuple(Button(Verb.REMOVE_RULE, f"Take back {n}", token=f"{n:016}", number=1) for n in range(30))
+    setting.chores.reply = Reply("Rules of billing", menu=rules)
+    setting.world.command(DANA, CHANNEL, "rules billing")
+    menu = await setting.world.until(lambda: setting.world.channels[CHANNEL].last("Rules of billing"))
+    assert menu.only == DANA
+    assert menu.labels == [rule.label for rule in rules]
+    door.reply = Reply("Taken back.", Tone.GOOD)
+    setting.world.press(DANA, CHANNEL, menu.ts, label="Take back 27")
+    (press,) = await door.pressed()
+    assert (press.verb, press.token, press.content_revision) == (Verb.REMOVE_RULE, f"{27:016}", 1)
+    await setting.world.until(lambda: menu.shown == "Taken back." and not menu.buttons)
 
 
 # Commands

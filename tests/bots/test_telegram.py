@@ -279,6 +279,76 @@ async def test_the_prompt_in_private_mentions_nobody(setting: Setting) -> None:
     assert kept(setting, prompt).text == "Why not?"
 
 
+async def test_a_prompt_of_any_length_is_asked(setting: Setting) -> None:
+    card = await setting.surface.post(IN_GROUP, PLAIN, token=new_token())
+    actor = Actor("telegram", "", str(DANA), "Dana Reyes")
+    prompt = await setting.surface.prompt(card, actor, "Reply with `1: new text`.\n1: Reason = 😀" * 300)
+    shown = kept(setting, prompt)
+    assert shown.text.startswith("Dana Reyes: Reply with `1: new text`.")
+    assert units(shown.text) <= 4096
+    assert shown.force_reply is not None
+
+
+def test_a_text_that_an_edit_may_hold_is_a_reply_that_telegram_takes() -> None:
+    assert units("😀" * Telegram.form_characters) <= 4096
+
+
+# Menus
+
+MENU = Reply("Always allow what?", menu=(Button(Verb.ALWAYS_TOOL, "Everything stripe.refund does"),))
+
+
+async def test_a_menu_stays_in_the_topic_and_under_its_card(setting: Setting) -> None:
+    token = new_token()
+    async with listening(setting, Door(MENU)):
+        card = await setting.surface.post(Destination("telegram", "", str(FORUM), str(TOPIC)), PLAIN, token=token)
+        press = setting.world.press(DANA, FORUM, int(card.id), label="Allow")
+        menu = await setting.world.until(lambda: setting.world.chat(FORUM).last("Always allow what?"))
+        assert (await setting.world.answer(press)).text == ""
+    assert (menu.thread, menu.reply_to) == (TOPIC, int(card.id))
+    assert [[button.data for button in row] for row in menu.buttons] == [[f"m:t.{token}.1"]]
+
+
+async def test_a_menu_answers_a_command_and_turns_its_pages(setting: Setting) -> None:
+    setting.chores.reply = Reply("Rules of billing", menu=(Button(Verb.RULES_PAGE, "More", token="R" * 16, number=2),))
+    door = Door(Reply("No more rules."))
+    async with listening(setting, door):
+        asked = setting.world.say(DANA, DANA, "/rules billing")
+        menu = await setting.world.until(lambda: setting.world.chat(DANA).last("Rules of billing"))
+        setting.world.press(DANA, DANA, menu.id, label="More")
+        (press,) = await door.pressed()
+        await setting.world.until(lambda: menu.text == "No more rules." and not menu.buttons)
+    assert menu.reply_to == asked.id
+    assert (press.verb, press.token, press.content_revision) == (Verb.RULES_PAGE, "R" * 16, 2)
+
+
+async def test_the_data_of_a_menu_never_overwrites_a_card(setting: Setting) -> None:
+    token = new_token()
+    door = Door()
+    async with listening(setting, door):
+        card = await setting.surface.post(IN_GROUP, PLAIN, token=token)
+        before = kept(setting, card).text
+        forged = setting.world.press(DANA, GROUP, int(card.id), data=f"m:a.{token}.1")
+        (press,) = await door.pressed()
+        assert (await setting.world.answer(forged)).text == "Allowed."
+        await confirmed(setting)
+    assert press.message == card
+    assert kept(setting, card).text == before
+    assert setting.world.calls_of("editMessageText") == []
+
+
+async def test_a_menu_whose_card_was_deleted_still_answers(setting: Setting) -> None:
+    door = Door(MENU)
+    async with listening(setting, door):
+        card = await setting.surface.post(IN_GROUP, PLAIN, token=new_token())
+        setting.world.press(DANA, GROUP, int(card.id), label="Allow")
+        menu = await setting.world.until(lambda: setting.world.chat(GROUP).last("Always allow what?"))
+        setting.world.delete_message(GROUP, int(card.id))
+        door.reply = Reply("The card is gone.", Tone.ALERT)
+        press = setting.world.press(DANA, GROUP, menu.id, label="Everything stripe.refund does")
+        assert (await setting.world.answer(press)).text == "The card is gone."
+
+
 # Presses and answers
 
 
@@ -364,7 +434,7 @@ async def test_an_edited_note_and_a_photo_decide_nothing(setting: Setting) -> No
         file = setting.world.send_document(DANA, DANA, "note.txt", b"no", caption="no", reply_to=int(card.id))
         await confirmed(setting)
         await eventually(lambda: [m for m in setting.world.chat(DANA).messages if m.reply_to == file.id])
-    assert door.presses == []
+    assert [press.text for press in door.presses] == ["hm"]
 
 
 async def test_talk_in_a_topic_is_not_an_answer(setting: Setting) -> None:
