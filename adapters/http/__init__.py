@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from adapters.http import administration, approvals, events, health
+from adapters.http import administration, agents, approvals, events, health, lanes
 from adapters.http.edge import Edge
 from adapters.http.openapi import description_of
 from adapters.http.problems import Problem, on_http, on_invalid, on_problem, on_unavailable
@@ -45,7 +45,7 @@ def build_api(services: Services) -> FastAPI:
     )  # fmt: skip
     routers = [health.router, *(health.webhook_router(name, take) for name, take in services.webhooks.items())]
     if watch is not None:
-        routers += [approvals.router, events.router, administration.router]
+        routers += [approvals.router, events.router, agents.router, lanes.router, administration.router]
     for router in routers:
         app.include_router(router)
     app.state.services, app.state.watch = services, watch

@@ -6,14 +6,15 @@ import asyncio
 import hashlib
 import json
 import re
-from typing import Annotated
+from collections.abc import Coroutine
+from typing import Annotated, Any, TypeVar
 from uuid import uuid4
 
 import rfc8785
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from adapters.http.auth import By, Caller, Kind, Using, Via
-from adapters.http.bodies import JSON, ClaimBody, DecisionBody, OutcomeBody, read_body, read_json
+from adapters.http.bodies import JSON, ClaimBody, DecisionBody, EditBody, OutcomeBody, read_body, read_json
 from adapters.http.openapi import answers, body_of, follow_ups
 from adapters.http.problems import Problem, invalid, refused
 from adapters.http.services import Services
@@ -28,8 +29,10 @@ from core.ports import Ledger
 from core.service import Approvals, Origin
 
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-WAIT = r"^[0-9]{1,6}(ms|s|m)?$"
+# At most a minute, so that no wait is cut short in silence.
+WAIT = r"^(([0-5]?[0-9]|60)s?|[01]m|([0-9]{1,4}|[0-5][0-9]{4}|60000)ms)$"
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+T = TypeVar("T")
 NAME = r"^[^\x00-\x1f\x7f]+$"
 
 ALLOW = {"verdict": "allow", "content_revision": 1}
@@ -170,13 +173,13 @@ async def read(
 ) -> Response:  # fmt: skip
     """Answers at once when the approval is final, else as soon as it is, or as it stands when `wait` is over.
 
-    Longer waits end after 60 s. A pending answer after a wait is no error: ask again.
+    A pending answer after a wait is no error: ask again.
     """
     approval = await readable(services, caller, approval_id)
     seconds = min(seconds_of(wait), services.limits.wait_s)
     if approval.pending and seconds > 0:
         watch: Watch = request.app.state.watch
-        answered = await unless_gone(request, watch, approval_id, seconds)
+        answered = await unless_gone(request, watch.until_answered(approval_id, seconds))
         if answered is None:
             return Response(status_code=499)
         approval = answered
@@ -189,9 +192,9 @@ def seconds_of(duration: str) -> float:
     return int(number[0]) * UNITS[duration[number.end() :] or "s"]
 
 
-async def unless_gone(request: Request, watch: Watch, approval_id: str, seconds: float) -> Approval | None:
-    """Wait for the answer, but no longer than the client does; None when the client is gone."""
-    waiting = asyncio.create_task(watch.until_answered(approval_id, seconds))
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T | None]) -> T | None:
+    """Wait for what comes of `work`, but no longer than the client does; None when the client is gone."""
+    waiting = asyncio.create_task(work)
     leaving = asyncio.create_task(gone(request))
     try:
         await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -231,6 +234,23 @@ async def decide(request: Request, services: Using, caller: By, via: Via, approv
         key=decision_key(caller, approval_id, body.key), via=via, shown=text_of(card),
     )  # fmt: skip
     return await answer(services, caller, decided)
+
+
+@router.post("/{approval_id}/edit", response_model=ApprovalView, summary="Edit",
+             responses=answers(401, 403, 404, 409, 413, 415, 422, 500, 503),
+             openapi_extra=body_of(EditBody, "What is changed."))  # fmt: skip
+async def edit(request: Request, services: Using, caller: By, via: Via, approval_id: str) -> Response:
+    """A person changes texts that the asker lets people edit. Nothing is allowed by it: votes are cleared, and the new
+    content revision is decided on anew."""
+    if caller.kind is not Kind.PERSON:
+        raise Problem("needs_person", "Edit with a person's token, made with placet token PERSON.")
+    # Several long texts may be changed at once.
+    body = await read_json(request, EditBody, services.limits.ask)
+    await visible(services, caller, approval_id)
+    edited = await door(services).edit(
+        approval_id, caller.subject, body.changes, content_revision=body.content_revision, via=via
+    )
+    return await answer(services, caller, edited)
 
 
 def decision_key(caller: Caller, approval_id: str, key: str | None) -> str:

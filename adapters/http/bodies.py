@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from fastapi import Request
+from fastapi import Path, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from adapters.http.edge import with_slashes
 from adapters.http.problems import Problem, invalid
 from core.asks import Name
 from core.canonical import Unfit, fields_of
@@ -27,6 +30,22 @@ def integral(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def instant(value: Any) -> datetime:
+    """An instant as JSON has it: a text with its offset."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            if (read := datetime.fromisoformat(value)).utcoffset() is not None:
+                return read.astimezone(UTC)
+    raise ValueError("must be an instant such as 2027-01-31T00:00:00Z")
+
+
+def _name(example: str) -> Any:
+    return Path(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", examples=[example])
+
+
+AgentInPath = Annotated[str, _name("billing"), BeforeValidator(with_slashes)]
+LaneInPath = Annotated[str, _name("chat-3"), BeforeValidator(with_slashes)]
+RunInPath = Annotated[str, _name("run-7"), BeforeValidator(with_slashes)]
 ContentRevision = Annotated[
     int, Field(ge=1, le=2**31 - 1, description="The content revision that was read."), BeforeValidator(integral)
 ]
@@ -82,6 +101,70 @@ class OutcomeBody(Body):
     claim_token: Annotated[Text, StringConstraints(min_length=1, max_length=200)]
     outcome: Literal["sent", "not_sent", "unknown"]
     error: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+
+
+class EditBody(Body):
+    """Texts to change, by JSON pointer into the arguments, each to a value of its kind."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"content_revision": 1, "changes": {"/reason": "requested by customer"}}]}
+    )
+    content_revision: ContentRevision
+    changes: Annotated[dict[str, str | bool | int | float], Field(min_length=1)]
+
+
+class ModeBody(Body):
+    """What an agent asks for."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"mode": "everything"}]})
+    mode: Literal["outside", "everything", "money_only"]
+
+
+class CeilingBody(Body):
+    """The most that one call may move, in the currency's major unit."""
+
+    amount: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,12}(\.[0-9]{1,4})?$")]
+    currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
+
+
+class RuleBody(Body):
+    """What an agent may do without asking: calls of a tool, as far as the scope reaches."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"tool": "mail.send", "scope": "recipient", "value": "team@example.com"},
+                {
+                    "tool": "stripe.refund", "operation": "create", "scope": "operation",
+                    "ceiling": {"amount": "50.00", "currency": "GBP"}, "expires_at": "2027-01-31T00:00:00Z",
+                },
+            ]
+        }
+    )  # fmt: skip
+    tool: Name
+    operation: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    scope: Annotated[
+        Literal["arguments", "recipient", "host", "operation", "tool"],
+        Field(
+            description="How far it reaches: these very arguments, the recipient, the host, the operation or the tool."
+        ),
+    ]
+    value: Annotated[
+        str, StringConstraints(max_length=2000, pattern=r"^[^\x00-\x1f\x7f]*$"),
+        Field(description="The digest of a request, a recipient, or a host such as GET https://api.example.com."),
+    ] = ""  # fmt: skip
+    ceiling: CeilingBody | None = Field(default=None, description="Makes it a rule for money, which must expire.")
+    expires_at: Annotated[datetime, BeforeValidator(instant)] | None = None
+
+
+class MessageBody(Body):
+    """What somebody wrote in a lane; `client_message_id` makes a repeat the same message."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"text": "Use the other account.", "client_message_id": "m-17"}]}
+    )
+    text: Annotated[str, StringConstraints(max_length=NOTE_LIMIT, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
+    client_message_id: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
 
 
 class LinkBody(Body):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,6 +21,21 @@ class BrokenOff(Exception):
     """A response that had begun could not be finished; says nothing of why, for servers print it."""
 
 
+# Stands for a slash within a name, which no name can hold itself.
+_SLASH = "\x1f"
+
+
+def parted(raw_path: bytes) -> str:
+    """The path, parted where it was written so: a slash that is escaped belongs to a name (a lane, an agent)."""
+    parts = (unquote(part.decode("latin-1")) for part in raw_path.split(b"/"))
+    return "/".join(part.replace(_SLASH, "\x00").replace("/", _SLASH) for part in parts)
+
+
+def with_slashes(name: str) -> str:
+    """A name out of such a path."""
+    return name.replace(_SLASH, "/")
+
+
 class Edge:
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -28,6 +44,9 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        raw_path: bytes = scope.get("raw_path") or b""
+        if any(escape in raw_path.lower() for escape in (b"%2f", b"%1f")):
+            scope = {**scope, "path": parted(raw_path.partition(b"?")[0])}
         started = time.perf_counter()
         status = 0
 

@@ -28,9 +28,12 @@ CODES: dict[str, tuple[int, str]] = {
     "needs_agent": (403, "This takes the asking agent's own token"),
     "needs_permission": (403, "The person's roles do not permit this"),
     "other_agent": (403, "This token is another agent's"),
+    "not_yours": (403, "This is for the agent's owner and administrators"),
+    "own_request": (403, "Somebody else must answer this person's own request"),
     "not_entitled": (403, "This person may not answer this approval"),
     "run_not_listed": (403, "The directory does not list this run for the agent's tool"),
     "not_found": (404, "There is no such approval"),
+    "unknown_rule": (404, "There is no such rule"),
     "unknown_person": (404, "There is no such person in the directory"),
     "unknown_agent": (404, "There is no such agent in the directory"),
     "no_such_path": (404, "There is nothing at this path"),
@@ -40,6 +43,8 @@ CODES: dict[str, tuple[int, str]] = {
     "expired": (409, "Nobody decided in time"),
     "cancelled": (409, "The request was withdrawn"),
     "changed": (409, "The request has changed since it was read"),
+    "generation_over": (409, "The agent was reset since it asked this"),
+    "paused": (409, "The agent is paused"),
     "not_external": (409, "Only an external call is claimed over HTTP"),
     "not_approved": (409, "Not approved"),
     "already_claimed": (409, "Already claimed"),
@@ -50,6 +55,11 @@ CODES: dict[str, tuple[int, str]] = {
     "wrong_content_type": (415, "The body's content type cannot be taken"),
     "invalid": (422, "A field is wrong"),
     "note_too_long": (422, "The note is too long"),
+    "note_empty": (422, "The message is empty"),
+    "press_allow_instead": (422, "A message that only says yes decides nothing"),
+    "bad_edit": (422, "A text cannot be changed to this"),
+    "unchanged": (422, "Nothing would change"),
+    "bad_rule": (422, "There can be no such rule"),
     "invalid_directory": (422, "The directory file is wrong"),
     "fault": (500, "A fault in Placet; nothing was approved by it"),
     "webhook_refused": (502, "The platform's update was not taken"),
@@ -59,7 +69,7 @@ CODES: dict[str, tuple[int, str]] = {
 
 # What parameters of a form of their own look like.
 FORMS = {
-    "wait": "must be a length of time such as 30s, 1m or 500ms",
+    "wait": "must be a length of time of at most 60s, such as 30s, 1m or 500ms",
     "Idempotency-Key": "must be visible ASCII characters without spaces",
     "Last-Event-ID": "must be the id of an event",
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from core.approvals import Approval, Outcome
 from core.ports import Clock, Feed, Ledger, Unavailable
@@ -13,6 +14,7 @@ from core.service import Approvals
 
 log = logging.getLogger("placet.http")
 
+T = TypeVar("T")
 NEWEST = 100
 TRACKED = 500
 REMEMBERED = 2000
@@ -107,6 +109,20 @@ class Watch:
                 changed = await listener.take(min(left, max(expires, 0.01)))
                 approval = changed or await self._approvals.get(approval_id)
         return approval
+
+    async def until_heard(
+        self, read: Callable[[], Awaitable[Sequence[T]]], wants: Callable[[Approval], bool], seconds: float
+    ) -> Sequence[T]:
+        """What `read` answers as soon as there is something, or nothing after `seconds`; it is asked again whenever a
+        row that is wanted changes, and now and then, since the word of a change may be lost."""
+        clock = asyncio.get_running_loop()
+        over = clock.time() + seconds
+        with self.stream(wants) as listener:
+            found = await read()
+            while not found and not listener.closed and (left := over - clock.time()) > 0:
+                await listener.take(min(left, self._poll_s))
+                found = await read()
+        return found
 
     @contextmanager
     def stream(self, wants: Callable[[Approval], bool]) -> Iterator[Listener]:

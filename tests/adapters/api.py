@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import uvicorn
@@ -23,10 +24,11 @@ from adapters.http import Limits, Services, build_api, release
 from adapters.metrics import Metrics
 from adapters.migrate import migrate
 from core.approvals import Approval
+from core.asks import read_ask
 from core.people import Directory
 from core.ports import Feed
 from core.redaction import Redaction
-from core.service import Approvals
+from core.service import Approvals, Opened, Origin
 
 NO_REDIS = "redis://127.0.0.1:1"
 ADMIN = "the-admin-token-of-these-tests"
@@ -123,6 +125,18 @@ class Api:
         assert answer.status_code == 201, answer.text
         row: dict[str, Any] = answer.json()
         return row
+
+    async def turn(self, **changes: Any) -> Approval:
+        """A refund that an agent's turn waits for, as over Temporal."""
+        asked = read_ask(json.dumps({**REFUND, **changes}), over="temporal")
+        opened = await self.approvals.open(asked, Origin(workflow_id=f"w-{uuid4()}", first_run_id="r"))
+        assert isinstance(opened, Opened)
+        return opened.approval
+
+    async def apply(self, directory: str) -> None:
+        headers = {"Content-Type": "application/yaml"}
+        applied = await self.call("admin", "PUT", "/v1/directory", content=directory, headers=headers)
+        assert applied.status_code == 200, applied.text
 
     async def decide(self, who: str, row: dict[str, Any], verdict: str = "allow", **more: Any) -> httpx.Response:
         body = {"verdict": verdict, "content_revision": row["content_revision"], **more}

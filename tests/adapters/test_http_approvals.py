@@ -35,7 +35,7 @@ async def test_an_ask_reads_as_the_design_says(api: Api) -> None:
     assert answer.headers["location"] == f"/v1/approvals/{row['id']}"
     assert answer.headers["cache-control"] == "no-store"
     assert {key: row[key] for key in ("agent", "tool", "operation", "effect", "status", "outcome")} == {
-        "agent": "billing", "tool": "stripe.refund", "operation": "create", "effect": "send", "status": "pending",
+        "agent": "billing", "tool": "stripe.refund", "operation": "create", "effect": "money", "status": "pending",
         "outcome": "none",
     }  # fmt: skip
     assert (row["revision"], row["content_revision"], row["runtime"]) == (1, 1, "external")
@@ -322,9 +322,9 @@ async def test_the_command_line_is_recorded_as_the_surface(api: Api) -> None:
 
 async def test_a_wait_that_is_over_answers_what_stands(api: Api) -> None:
     row = await api.ask()
-    waited = await api.call("billing", "GET", f"/v1/approvals/{row['id']}?wait=1h")
+    waited = await api.call("billing", "GET", f"/v1/approvals/{row['id']}?wait=61s")
     assert waited.status_code == 422
-    assert problem_of(waited)["detail"] == "wait: must be a length of time such as 30s, 1m or 500ms"
+    assert problem_of(waited)["detail"] == "wait: must be a length of time of at most 60s, such as 30s, 1m or 500ms"
     waited = await api.call("billing", "GET", f"/v1/approvals/{row['id']}?wait=1m")
     assert (waited.status_code, waited.json()["status"]) == (200, "pending")
 

@@ -24,7 +24,7 @@ from ruamel.yaml import YAML
 
 from adapters.cli import app
 from adapters.directory_file import DirectoryError, read_directory
-from adapters.http import administration, approvals, events, health
+from adapters.http import administration, agents, approvals, events, health, lanes
 from adapters.http.problems import CODES
 from adapters.http.views import ApprovalView
 from adapters.metrics import Metrics
@@ -311,12 +311,12 @@ def test_the_languages_are_the_catalogues_own() -> None:
 
 def test_the_endpoints_are_the_apis_own() -> None:
     served = set()
-    for router in (approvals.router, events.router, administration.router, health.router):
+    for router in (approvals.router, events.router, agents.router, lanes.router, administration.router, health.router):
         for route in router.routes:
             assert isinstance(route, APIRoute)
             served |= {(method, re.sub(r"\{\w+\}", "{id}", route.path)) for method in route.methods or ()}
     named = re.findall(r"`([A-Z]+) (/[^`?]+)", ASKING.read_text())
-    assert set(named) == served
+    assert {(method, re.sub(r"\{\w+\}", "{id}", path)) for method, path in named} == served
 
 
 def metrics() -> set[str]:
