@@ -16,6 +16,7 @@
         sandbox.agent_said("asked", "to refund 49.00 GBP", ask="run-7", title="Refund")  # the page's agent column
         sandbox.add_action("refund", "Refund a charge", ask_again)                       # and its buttons
 
+`sandbox.slack` and `sandbox.discord` are such worlds too; the docstrings of their modules show how they are used.
 `world.skip(16)` lets time pass at once. Private chats share one id with their person; `bot=` says which bot is meant
 where there are several. `world.chat(id).messages` has text, entities, buttons, document and edited; the bytes of a
 document are `world.content(document)`.

