@@ -65,13 +65,13 @@ def decide_whether_to_ask(
     rule cannot stand in for several people, so none counts where more than one is `needed`, save one for money: an
     administrator, who also says how many are needed, has made it with its ceiling. Nor can a rule stand in for somebody
     who may not answer: none counts that the `barred` person made, on whose behalf the agent acts where the route wants
-    four eyes.
+    four eyes; and none at all where that is "", since nobody can tell who it is.
     """
     try:
         if effect is Effect.READ:
             return Unasked(say("unasked_read"))
         for rule in rules.covering(call, effect, now):
-            if (needed == 1 or rule.for_money) and (barred is None or rule.created_by != barred):
+            if stands_in(rule, needed, barred):
                 return Unasked(rule.label, rule)
         if effect in ASKED_FOR[mode]:
             return Held()
@@ -79,6 +79,11 @@ def decide_whether_to_ask(
     except Exception as error:
         _report(call, error)
         return Held(type(error).__name__)
+
+
+def stands_in(rule: Rule, needed: int, barred: str | None) -> bool:
+    """Whether a rule counts as the answer that is missing (see `decide_whether_to_ask`)."""
+    return (needed == 1 or rule.for_money) and (barred is None or barred not in ("", rule.created_by))
 
 
 def _report(call: Call, error: Exception) -> None:

@@ -23,6 +23,7 @@ from core.approvals import (
     Tone,
     Verdict,
 )
+from core.asking import stands_in
 from core.buttons import Verb
 from core.changes import Answer
 from core.editing import Unchanged, Wrong, edited, form_of, values_of
@@ -318,8 +319,9 @@ class Judge:
         settled: list[Approval] = []
         agent = ledger.agent(rule.agent)
         for row in ledger.open_rows(rule.agent) if agent is not None else ():
-            waits = row.pending and not changes.due(row, now) and row.needed == 1
-            if waits and agent is not None and self.books.covers(ledger, agent, rule, row, now):
+            waits = row.pending and not changes.due(row, now)
+            counts = stands_in(rule, row.needed, self.directory.barred(ledger, row))
+            if waits and counts and agent is not None and self.books.covers(ledger, agent, rule, row, now):
                 allowed = changes.allow_unasked(ledger, row, rule.label, now)
                 settled += [allowed] if allowed is not None else []
         return tuple(settled)

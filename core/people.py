@@ -235,6 +235,13 @@ class Directory:
         tenant, _, user = rest.rpartition("/")
         return ledger.person_of(Actor(platform, tenant, user)) if user else None
 
+    def barred(self, ledger: Ledger, approval: Approval) -> str | None:
+        """Whose word does not count, under `four_eyes`: a person's id, or "" where nobody can tell whose."""
+        if not route_of(approval).four_eyes:
+            return None
+        principal = self.principal(ledger, approval)
+        return principal.id if principal is not None else ""
+
     def principal_missing(self, ledger: Ledger, approval: Approval) -> bool:
         """Whether nobody may answer, since it cannot be told whose own request it is."""
         return route_of(approval).four_eyes and self.principal(ledger, approval) is None

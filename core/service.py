@@ -171,13 +171,11 @@ class Approvals:
             idempotency_key=origin.idempotency_key, idempotency_hash=origin.idempotency_hash,
             notify=notify_text(ask),
         )  # fmt: skip
-        principal = self.directory.principal(ledger, approval) if route.four_eyes else None
+        barred = self.directory.barred(ledger, approval)
         unasked = (
             None
             if agent is None
-            else self.books.decide(
-                ledger, agent, call, effect, now, needed=route.needed, barred=principal.id if principal else None
-            )
+            else self.books.decide(ledger, agent, call, effect, now, needed=route.needed, barred=barred)
         )
         if isinstance(unasked, Unasked):
             approval = replace(

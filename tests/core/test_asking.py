@@ -118,6 +118,7 @@ def test_a_rule_stands_in_for_one_person_and_never_for_one_who_may_not_answer() 
     book = RuleBook(made, SHIPPED)
     assert decide_whether_to_ask(call, SEND, Mode.OUTSIDE, book, NOW, needed=2) == Held()
     assert decide_whether_to_ask(call, SEND, Mode.OUTSIDE, book, NOW, barred="dana") == Held()
+    assert decide_whether_to_ask(call, SEND, Mode.OUTSIDE, book, NOW, barred="") == Held()
     assert isinstance(decide_whether_to_ask(call, SEND, Mode.OUTSIDE, book, NOW, barred="ola"), Unasked)
     # Another's rule counts where the own one does not.
     both = RuleBook([*made, replace(made[-1], id="r2", created_by="ola")], SHIPPED)
