@@ -56,6 +56,30 @@ def refusal_of(text: str) -> tuple[int, str]:
     return caught.value.line, caught.value.problem
 
 
+GROUPS = 'watcher: {permissions: [approvals:view], groups: [slack:T01/S0123, "discord:80/81"]}'
+EVERYTHING = (
+    (
+        changed("watcher: [approvals:view]", GROUPS)
+        .replace(
+            "timeout: 24h", "needed: 2\n    four_eyes: true\n    escalate: {after: 2h, ask: [role:admin], at: [dm]}"
+        )
+        .replace("mode: outside", "mode: everything")
+        .replace("name: Ola Berg", "name: Ola Berg, language: de")
+    )
+    + """\
+chats:
+  slack:T01/C01: {language: en}
+effects:
+  tools: {acme.lookup: read}
+  operations:
+    crm: {find: read, mail: send}
+  fields: {crm: {shared: {"true": send, "false": write}}}
+  commands: [acme.run]
+  reaches_nobody: {crm: [{operations: [mail], empty: [to]}]}
+"""
+)
+
+
 def test_the_file_is_read_whole() -> None:
     assert read_directory(FILE) == {
         "people": {
@@ -340,9 +364,6 @@ def test_a_quorum_counts_each_person_once() -> None:
     assert refusal_of(two_ways.replace("timeout: 24h", "needed: 4"))[0] == 21
 
 
-GROUPS = 'watcher: {permissions: [approvals:view], groups: [slack:T01/S0123, "discord:80/81"]}'
-
-
 def test_a_role_may_be_given_by_groups_of_the_platforms() -> None:
     read = read_directory(changed("watcher: [approvals:view]", GROUPS))
     assert read["roles"]["watcher"] == ["approvals:view"]
@@ -447,13 +468,13 @@ def test_no_input_raises_anything_but_its_refusal(text: str) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, len(FILE) - 1), st.integers(0, 12), st.text(max_size=6))
+@given(st.integers(0, len(EVERYTHING) - 1), st.integers(0, 12), st.text(max_size=6))
 def test_no_slip_of_the_hand_raises_anything_but_its_refusal(at: int, cut: int, put: str) -> None:
     try:
-        read_directory(FILE[:at] + put + FILE[at + cut :])
+        read_directory(EVERYTHING[:at] + put + EVERYTHING[at + cut :])
     except DirectoryError as error:
         refused = error
-        assert 1 <= refused.line <= FILE.count("\n") + put.count("\n") + 2
+        assert 1 <= refused.line <= EVERYTHING.count("\n") + put.count("\n") + 2
 
 
 async def test_the_database_gives_back_what_was_read(tmp_path: Path) -> None:
@@ -474,29 +495,6 @@ async def test_the_database_gives_back_what_was_read(tmp_path: Path) -> None:
             "1001", "U01", "4201"}  # fmt: skip
     finally:
         await database.close()
-
-
-EVERYTHING = (
-    (
-        changed("watcher: [approvals:view]", GROUPS)
-        .replace(
-            "timeout: 24h", "needed: 2\n    four_eyes: true\n    escalate: {after: 2h, ask: [role:admin], at: [dm]}"
-        )
-        .replace("mode: outside", "mode: everything")
-        .replace("name: Ola Berg", "name: Ola Berg, language: de")
-    )
-    + """\
-chats:
-  slack:T01/C01: {language: en}
-effects:
-  tools: {acme.lookup: read}
-  operations:
-    crm: {find: read, mail: send}
-  fields: {crm: {shared: {"true": send, "false": write}}}
-  commands: [acme.run]
-  reaches_nobody: {crm: [{operations: [mail], empty: [to]}]}
-"""
-)
 
 
 @pytest.mark.parametrize("on", ["sqlite", "postgresql"])
