@@ -1,6 +1,7 @@
 # Every target first installs what it needs (deploy/bootstrap.sh) and says so; a second time it is quiet.
 #   make demo [ARGS="--port 8080"]     the whole of Placet on this machine, in a sandbox
 #   make test [ARGS="-k gate"]         the checks, then every test but the soak and the measurements
+#   make test WORKERS=0                the tests one after the other, as a debugger wants them
 #   make check                         before a commit: the checks, then the tests of core
 #   UV_PYTHON=3.13 make test           with another Python
 
@@ -9,9 +10,12 @@
 
 PYTEST := .venv/bin/pytest
 ARGS ?=
+# Tests wait more than they compute: two workers for each core keep two cores busy. A file's tests stay together.
+WORKERS ?= 4
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 help:
-	@sed -n '1,5s/^# \{0,1\}//p' Makefile
+	@sed -n '1,6s/^# \{0,1\}//p' Makefile
 
 demo:
 	@deploy/bootstrap.sh demo
@@ -20,12 +24,12 @@ demo:
 test:
 	@deploy/bootstrap.sh test
 	@$(MAKE) --no-print-directory checks
-	@exec $(PYTEST) -m "not soak and not bench" $(ARGS)
+	@exec $(PYTEST) $(SIDE_BY_SIDE) -m "not soak and not bench" $(ARGS)
 
 check:
 	@deploy/bootstrap.sh develop
 	@$(MAKE) --no-print-directory checks
-	@exec $(PYTEST) tests/core -m "not soak and not bench" $(ARGS)
+	@exec $(PYTEST) $(SIDE_BY_SIDE) tests/core -m "not soak and not bench" $(ARGS)
 
 lint:
 	@deploy/bootstrap.sh develop

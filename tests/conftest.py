@@ -6,12 +6,23 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from playwright.async_api import Browser, async_playwright
 from redis import Redis
 
 from adapters.embedded import Server, TemporalServer, ValkeyServer
 from tests.services import CHROMIUM_FLAGS, PostgresServer, chromium, run
+
+# What a failure found by chance was made from, so that it can be made again.
+hypothesis.settings.register_profile("placet", print_blob=True)
+hypothesis.settings.load_profile("placet")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several workers share the files, the long ones come first: no worker is left alone with one at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path.parent.name not in ("e2e", "workflows"))
 
 
 @pytest.fixture(scope="session")

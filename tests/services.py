@@ -6,10 +6,13 @@ import asyncio
 import importlib.util
 import os
 import pwd
+import secrets
 import shutil
+import socket
 import subprocess
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -30,6 +33,19 @@ CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+def free_port() -> int:
+    """A port of the loopback address that nothing listens on.
+
+    Below the ports that the kernel gives away: none of the connections that are opened all the time can take it before
+    the server does that it is meant for.
+    """
+    while True:
+        port = secrets.choice(range(10_000, 32_768))
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            return port
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

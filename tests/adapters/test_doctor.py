@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from adapters.sandbox.discord import token_of
 from adapters.settings import ADMIN_TOKEN_FILE, Settings, admin_token, read_settings
 from core.ports import Finding
 from tests.adapters.api import an_api, served
+from tests.services import free_port
 
 TELEGRAM = {"telegram": "PLACET_TELEGRAM_TOKEN"}
 SWITCHES = {**TELEGRAM, "slack": "PLACET_SLACK_BOT_TOKEN", "discord": "PLACET_DISCORD_TOKEN"}
@@ -38,12 +38,6 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.upper().startswith("PLACET_")]:
         monkeypatch.delenv(name)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def settings_in(folder: Path, **given: Any) -> Settings:

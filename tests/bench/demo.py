@@ -13,8 +13,7 @@ from statistics import median
 from playwright.async_api import Browser, Error, async_playwright
 
 from tests.bench.figures import Figure
-from tests.e2e.stack import free_port
-from tests.services import CHROMIUM_FLAGS, chromium
+from tests.services import CHROMIUM_FLAGS, chromium, free_port
 
 STARTS = 3
 BAR_S = 10.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from bots.telegram import Settings, Telegram
 from core.approvals import Actor, Destination, Message, Reply
 from core.ports import Hooks, Unavailable
 from tests.bots.contract import Bench, Shown
+from tests.services import free_port
 
 ID, TOKEN = "7000000001", "7000000001:sandbox-token-AAAAAAAAAAAAAAAAAAAAAAAA"
 OTHER_ID, OTHER_TOKEN = "7000000002", "7000000002:sandbox-token-BBBBBBBBBBBBBBBBBBBBBBBB"
@@ -141,13 +141,6 @@ async def telegram(
             yield Setting(sandbox, settings, surface, chores, lease, port)
         finally:
             await surface.close()
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def seen(kept: Kept) -> Shown:

@@ -164,6 +164,15 @@ class Office:
         )
         return found
 
+    async def prompt(self) -> Kept:
+        """The message that asks for a note, once it is stored that a reply to it is one."""
+        found: Kept = await self.until(lambda: next((each for each in self.seen().messages if each.force_reply), None))
+        message = types.Message("telegram", str(BOT), str(self.chat), str(found.thread or ""), str(found.id))
+        async with asyncio.timeout(10):
+            while await self.store.read(lambda ledger: ledger.posted_at(message)) is None:
+                await asyncio.sleep(0.01)
+        return found
+
     async def settled(self, card: Kept, words: str, chat: int = 0) -> Kept:
         """The card, once it has no buttons and says these words."""
         within = self.world.chat(chat or self.chat)

@@ -150,7 +150,7 @@ async def test_t7_everything_about_an_approval_stays_in_its_topic(sqlite_url: st
         before = len(here.seen().messages)
         approval, card = await here.card(arguments=HUGE)
         await here.told(here.press(card, "Decline with a note"))
-        prompt = await here.until(lambda: next((each for each in here.seen().messages if each.force_reply), None))
+        prompt = await here.prompt()
         await here.desk.remind(approval.id)
         note = here.say("Not today", to=prompt)
         answer = await here.answered(note)
@@ -460,7 +460,7 @@ async def test_a_prompt_whose_write_failed_takes_the_note_all_the_same(here: Off
     approval, card = await here.card()
     here.line.faults = [fault]
     await here.told(here.press(card, "Decline with a note"))
-    prompt = await here.until(lambda: next((each for each in here.seen().messages if each.force_reply), None))
+    prompt = await here.prompt()
     await here.line.broke()
     await here.answered(here.say("Use the other account", to=prompt))
     assert (await here.row(approval)).note == "Use the other account"

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from adapters.__main__ import run
 from core.desk import Desk
+from core.judging import Judge
 from core.service import Approvals
 
 
@@ -19,7 +20,7 @@ def die(*_: Any, **__: Any) -> NoReturn:
 
 def before_the_commit() -> None:
     """After the gate admitted the press, and before anything of it is written."""
-    Approvals._press = die  # type: ignore[method-assign]
+    Judge.press = die  # type: ignore[method-assign]
 
 
 def before_the_nudge() -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 from playwright.async_api import Locator, Page, expect
 
-from tests.e2e.stack import eventually, free_port
+from tests.e2e.stack import eventually
+from tests.services import free_port
 
 WAIT_MS = 30_000
 PLATFORMS = ("telegram", "slack", "discord")

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import re
-import signal
-import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from redis.asyncio import Redis
 from temporalio import activity
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from adapters.app import App, running
 from adapters.database import Database
 from adapters.directory_file import read_directory
-from adapters.embedded import Server, TemporalServer, ValkeyServer
+from adapters.embedded import TemporalServer, ValkeyServer
 from adapters.migrate import migrate
 from adapters.sandbox.server import Sandbox
 from adapters.sandbox.telegram.records import Chat, Message
@@ -34,8 +32,10 @@ from adapters.settings import read_settings
 from core.approvals import Approval, AuditLine, Status
 from core.ports import Ledger
 from tests.e2e.caller import Refunds
+from tests.e2e.processes import PLACET, Process
+from tests.services import free_port
 
-T = TypeVar("T")
+Servers = tuple[TemporalServer, ValkeyServer]
 
 TOKEN = "7001:" + "AAEE" * 8 + "AAA"
 BOT = 7001
@@ -63,6 +63,7 @@ class Caller:
     """The caller's program: its worker, and what its activity was run with."""
 
     address: str
+    namespace: str
     ran: list[dict[str, Any]] = field(default_factory=list)
     hold: asyncio.Event | None = None
 
@@ -75,7 +76,7 @@ class Caller:
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        self.client = await Client.connect(self.address)
+        self.client = await Client.connect(self.address, namespace=self.namespace)
         async with Worker(
             self.client, task_queue="billing", workflows=[Refunds], activities=[self.refund],
             graceful_shutdown_timeout=timedelta(0),
@@ -143,6 +144,7 @@ class Stack:
     folder: Path
     database_url: str
     temporal: TemporalServer
+    namespace: str
     valkey: ValkeyServer
     seen: Seen
     caller: Caller
@@ -153,6 +155,7 @@ class Stack:
             "PLACET_DATABASE_URL": self.database_url,
             "PLACET_REDIS_URL": self.valkey.url,
             "PLACET_TEMPORAL_ADDRESS": self.temporal.address,
+            "PLACET_TEMPORAL_NAMESPACE": self.namespace,
             "PLACET_HTTP_BIND": f"127.0.0.1:{free_port()}",
             "PLACET_DATA_DIR": str(self.folder / "data"),
             "PLACET_TELEGRAM_TOKEN": TOKEN,
@@ -170,9 +173,10 @@ class Stack:
             async with running(read_settings(**settings)) as app:
                 yield app
 
-    def process(self, point: str = "") -> Process:
+    def process(self, point: str = "", **settings: str) -> Process:
         """A whole Placet in a process of its own, which kills itself at a point of `tests.e2e.crashing`."""
-        return Process(self.environment(), self.folder / f"log-{uuid4().hex[:6]}", point)
+        command = (sys.executable, "-m", "tests.e2e.crashing", point) if point else (PLACET, "serve")
+        return Process(f"placet-{uuid4().hex[:6]}", self.folder, self.environment() | settings, command)
 
     async def forget_claims(self) -> None:
         """As if the time had passed for which a process that was killed holds its lease (15 s) and its cards (60 s)."""
@@ -186,6 +190,16 @@ class Stack:
                     ledger.mark(posted.id, claim_until=None)
 
         await self.store.write(forget)
+
+    async def reply(self, to: Message, text: str, *, by: int) -> None:
+        """Reply to a message of the bot's, once Placet has stored which one it is: before that nobody could have."""
+
+        def known(ledger: Ledger) -> bool:
+            rows = (row for approval in ledger.approvals() for row in ledger.posted_for(approval.id))
+            return any(row.message_id == str(to.id) for row in rows)
+
+        await eventually(lambda: self.store.read(known))
+        self.seen.world.say(by, GROUP, text, reply_to=to.id)
 
     async def row(self) -> Approval:
         """The newest approval."""
@@ -209,55 +223,6 @@ class Stack:
         return await self.until(lambda row: row.status is status, timeout)
 
 
-class Process:
-    """`placet serve` as an operator runs it, its log in a file."""
-
-    def __init__(self, environment: dict[str, str], log: Path, point: str) -> None:
-        self.environment, self.log, self.point = environment, log, point
-        self.url = f"http://{environment['PLACET_HTTP_BIND']}"
-
-    async def __aenter__(self) -> Process:
-        command = [sys.executable, "-m", *(["tests.e2e.crashing", self.point] if self.point else ["adapters", "serve"])]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PLACET_")} | self.environment
-        with self.log.open("w") as log:
-            self.child = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-
-        async def started() -> bool | None:
-            if self.child.poll() is not None:
-                raise AssertionError(f"placet ended with {self.child.returncode}:\n{self.log.read_text()[-3000:]}")
-            return '"event": "started", "logger": "placet.app"' in self.log.read_text() or None
-
-        try:
-            await eventually(started, 60)
-        except BaseException:
-            self.child.kill()
-            self.child.wait()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self.child.poll() is None:
-            self.child.send_signal(signal.SIGTERM)
-            try:
-                await asyncio.wait_for(asyncio.to_thread(self.child.wait), 20)
-            except TimeoutError:
-                self.child.kill()
-                self.child.wait()
-                raise AssertionError(f"placet did not stop:\n{self.log.read_text()[-3000:]}") from None
-
-    async def killed(self, timeout: float = 60) -> None:
-        """Wait until it has killed itself."""
-        await asyncio.wait_for(asyncio.to_thread(self.child.wait), timeout)
-        assert self.child.returncode == -signal.SIGKILL, self.log.read_text()[-3000:]
-
-    def kill(self) -> None:
-        self.child.kill()
-        self.child.wait()
-
-    def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-
-
 async def eventually(check: Callable[[], Any], timeout: float = 30) -> Any:
     """What the coroutine function `check` answers once that is true; asked again every 50 ms."""
     async with asyncio.timeout(timeout):
@@ -267,32 +232,44 @@ async def eventually(check: Callable[[], Any], timeout: float = 30) -> Any:
             await asyncio.sleep(0.05)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@asynccontextmanager
+async def servers_in(folder: Path) -> AsyncIterator[Servers]:
+    """Servers of a test's own, which it can stop."""
+    temporal, valkey = TemporalServer(folder), ValkeyServer(folder)
+    try:
+        await asyncio.gather(temporal.start(), valkey.start())
+        yield temporal, valkey
+    finally:
+        await asyncio.gather(temporal.stop(), valkey.stop())
+
+
+async def new_namespace(address: str) -> str:
+    """A namespace of a test's own: workflows that another left open do not reach it."""
+    name = f"test-{uuid4().hex[:8]}"
+    client = await Client.connect(address)
+    await client.workflow_service.register_namespace(
+        RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=Duration(seconds=86_400))
+    )
+    return name
 
 
 @asynccontextmanager
-async def stack(folder: Path, database_url: str) -> AsyncIterator[Stack]:
-    """Servers, chats and a caller, and an empty migrated database with the directory above."""
+async def stack(folder: Path, database_url: str, servers: Servers) -> AsyncIterator[Stack]:
+    """Chats and a caller on these servers, and an empty migrated database with the directory above."""
     async with AsyncExitStack() as exits:
         (folder / "data").mkdir(exist_ok=True)
-        temporal, valkey = TemporalServer(folder), ValkeyServer(folder)
-
-        async def serve(server: Server) -> None:
-            await server.start()
-            exits.push_async_callback(server.stop)
-
-        await asyncio.gather(serve(temporal), serve(valkey))
+        temporal, valkey = servers
+        namespace = await new_namespace(temporal.address)
+        async with Redis.from_url(valkey.url) as redis:
+            await redis.flushall()
         await migrate(database_url)
         store = Database.open(database_url)
         exits.push_async_callback(store.close)
         await store.write(lambda ledger: ledger.replace_directory(read_directory(DIRECTORY)))
         seen = await exits.enter_async_context(chats())
-        caller = Caller(temporal.address)
+        caller = Caller(temporal.address, namespace)
         await exits.enter_async_context(caller.working())
-        yield Stack(folder, database_url, temporal, valkey, seen, caller, store)
+        yield Stack(folder, database_url, temporal, namespace, valkey, seen, caller, store)
 
 
 def words(text: str) -> str:

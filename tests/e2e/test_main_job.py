@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from core.approvals import Outcome, Status
-from tests.e2e.stack import ARGUMENTS, DANA, GROUP, OLA, PAT, Stack, stack, words
+from tests.e2e.stack import ARGUMENTS, DANA, GROUP, OLA, PAT, Servers, Stack, stack, words
 
 
 @pytest.fixture
-async def whole(tmp_path: Path, database_url: str) -> AsyncIterator[Stack]:
-    async with stack(tmp_path, database_url) as made, made.app():
+async def whole(tmp_path: Path, database_url: str, servers: Servers) -> AsyncIterator[Stack]:
+    async with stack(tmp_path, database_url, servers) as made, made.app():
         yield made
 
 
@@ -47,7 +47,7 @@ async def test_w5_after_the_answer_the_card_still_shows_what_was_asked(whole: St
 async def test_a_reply_declines_with_the_note(whole: Stack) -> None:
     asked = await whole.caller.ask()
     card = await whole.seen.card()
-    whole.seen.world.say(OLA, GROUP, "Not before Friday <b>please</b>", reply_to=card.id)
+    await whole.reply(card, "Not before Friday <b>please</b>", by=OLA)
     answer = await asked.result()
     assert (answer["status"], answer["by_message"]) == ("declined", True)
     assert answer["note"] == "Not before Friday <b>please</b>"
@@ -66,7 +66,7 @@ async def test_a_note_after_the_prompt_declines(whole: Stack) -> None:
     )
     assert prompt.reply_to == card.id
     assert (await whole.row()).status is Status.PENDING
-    whole.seen.world.say(DANA, GROUP, "Use the other account", reply_to=prompt.id)
+    await whole.reply(prompt, "Use the other account", by=DANA)
     answer = await asked.result()
     assert (answer["status"], answer["note"], answer["by_message"]) == ("declined", "Use the other account", False)
     assert answer["text"] == "Declined by Dana Reyes. Nothing was run. Note: Use the other account"
@@ -76,7 +76,7 @@ async def test_a_note_after_the_prompt_declines(whole: Stack) -> None:
 async def test_an_affirmative_reply_decides_nothing(whole: Stack) -> None:
     await whole.caller.ask()
     card = await whole.seen.card()
-    whole.seen.world.say(DANA, GROUP, "ok 👍", reply_to=card.id)
+    await whole.reply(card, "ok 👍", by=DANA)
     await whole.seen.world.until(lambda: whole.seen.group.last("press Allow"), 15)
     assert (await whole.row()).status is Status.PENDING
 
@@ -88,7 +88,7 @@ async def test_l2_one_who_may_not_answer_is_told_by_whom_it_may_be_answered(whol
     assert "Dana Reyes" in told
     assert "Ola Berg" in told
     assert [line.action for line in await whole.audit(await whole.row())] == ["opened"]
-    whole.seen.world.say(PAT, GROUP, "no!", reply_to=card.id)
+    await whole.reply(card, "no!", by=PAT)
     await whole.seen.world.until(lambda: whole.seen.group.last("answered by"), 15)
     assert (await whole.row()).status is Status.PENDING
 

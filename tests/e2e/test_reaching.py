@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from adapters.directory_file import read_directory
-from tests.e2e.stack import DANA, GROUP, stack
+from tests.e2e.stack import DANA, GROUP, Servers, stack
 
 UNLINKED = """
 people: {dana: {name: Dana Reyes}}
@@ -16,8 +16,8 @@ agents: {billing: {owner: dana, runs: [{tool: refund, activity: refund, task_que
 """
 
 
-async def test_a_card_is_posted_once_the_person_has_linked(tmp_path: Path, sqlite_url: str) -> None:
-    async with stack(tmp_path, sqlite_url) as whole:
+async def test_a_card_is_posted_once_the_person_has_linked(tmp_path: Path, sqlite_url: str, servers: Servers) -> None:
+    async with stack(tmp_path, sqlite_url, servers) as whole:
         await whole.store.write(lambda ledger: ledger.replace_directory(read_directory(UNLINKED)))
         async with whole.app() as app:
             asked = await whole.caller.ask()

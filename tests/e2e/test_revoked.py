@@ -10,16 +10,16 @@ import pytest
 
 from adapters.sandbox.discord import token_of
 from core.approvals import Status
-from tests.e2e.stack import BOT, TOKEN, eventually, stack
+from tests.e2e.stack import BOT, TOKEN, Servers, eventually, stack
 
 TEAM, DISCORD_BOT = "T01", 8000000001
 SLACK_TOKEN, SLACK_APP_TOKEN = "xoxb-e2e-token-AAAAAAAA", "xapp-e2e-token-CCCCCCCC"
 
 
 async def test_readyz_names_the_platforms_whose_tokens_were_revoked_and_the_other_goes_on(
-    tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, sqlite_url: str, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with stack(tmp_path, sqlite_url) as whole:
+    async with stack(tmp_path, sqlite_url, servers) as whole:
         sandbox = whole.seen.sandbox
         sandbox.slack.add_team(TEAM, "Acme", token=SLACK_TOKEN, app_token=SLACK_APP_TOKEN)
         sandbox.discord.add_bot(DISCORD_BOT, "placet", token="another")

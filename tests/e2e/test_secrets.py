@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,8 @@ import pytest
 
 from adapters.directory_file import read_directory
 from core.approvals import Status
-from tests.e2e.stack import ARGUMENTS, DANA, DIRECTORY, GROUP, TOKEN, Process, Stack, eventually, stack
+from tests.e2e.processes import Process
+from tests.e2e.stack import ARGUMENTS, DANA, DIRECTORY, TOKEN, Servers, Stack, eventually, stack
 
 ADMIN, VALUE, NOTE = "planted-admin-token-0123456789", "planted-argument-value", "planted words of a note"
 KEY, KIM = "planted-idempotency-key", 1005
@@ -24,8 +21,8 @@ WITH_KIM = DIRECTORY.replace("roles:", "  kim: {name: Kim Sato}\nroles:").replac
 
 
 @pytest.fixture
-async def whole(tmp_path: Path, sqlite_url: str) -> AsyncIterator[Stack]:
-    async with stack(tmp_path, sqlite_url) as made:
+async def whole(tmp_path: Path, sqlite_url: str, servers: Servers) -> AsyncIterator[Stack]:
+    async with stack(tmp_path, sqlite_url, servers) as made:
         await made.store.write(lambda ledger: ledger.replace_directory(read_directory(WITH_KIM)))
         made.seen.sandbox.add_person(KIM, "Kim")
         made.seen.group.members.add(KIM)
@@ -34,20 +31,7 @@ async def whole(tmp_path: Path, sqlite_url: str) -> AsyncIterator[Stack]:
 
 def served(whole: Stack) -> Process:
     """A whole Placet that logs everything it can."""
-    more = {"PLACET_ADMIN_TOKEN": ADMIN, "PLACET_LOG_LEVEL": "debug"}
-    return Process(whole.environment() | more, whole.folder / "log", "")
-
-
-async def placet(process: Process, *arguments: str) -> str:
-    """What a command prints, as an administrator runs it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PLACET_")}
-    command = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "adapters", *arguments), stdout=subprocess.PIPE,
-        env=environment | {"PLACET_URL": process.url, "PLACET_TOKEN": ADMIN},
-    )  # fmt: skip
-    out, _ = await command.communicate()
-    assert command.returncode == 0
-    return out.decode()
+    return whole.process(PLACET_ADMIN_TOKEN=ADMIN, PLACET_LOG_LEVEL="debug")
 
 
 async def test_from_placet_link_to_a_press(whole: Stack) -> None:
@@ -55,7 +39,7 @@ async def test_from_placet_link_to_a_press(whole: Stack) -> None:
         asked = await whole.caller.ask()
         card = await whole.seen.card()
         assert "linked to nobody" in await whole.seen.press(card, "Decline", by=KIM)
-        start, _, code = (await placet(process, "link", "kim")).strip().partition(" ")
+        start, _, code = (await process.run("link", "kim")).strip().partition(" ")
         assert start == "/start"
         whole.seen.world.start(KIM, code)
         private = whole.seen.world.chat(KIM)
@@ -75,9 +59,9 @@ async def test_from_placet_link_to_a_press(whole: Stack) -> None:
 async def test_no_planted_secret_is_in_logs_problems_or_histories(whole: Stack) -> None:
     world = whole.seen.world
     async with served(whole) as process, httpx.AsyncClient(base_url=process.url, trust_env=False) as http:
-        tokens = [(await placet(process, "token", name)).split()[-1] for name in ("billing", "dana")]
+        tokens = [(await process.run("token", name)).split()[-1] for name in ("billing", "dana")]
         agent, person = ({"Authorization": f"Bearer {token}"} for token in tokens)
-        code = (await placet(process, "link", "kim")).split()[-1]
+        code = (await process.run("link", "kim")).split()[-1]
         problems = await refused_asks(http, agent, person)
 
         # Over Temporal, with a card that Telegram first refuses in words that quote it; declined with a note.
@@ -86,7 +70,7 @@ async def test_no_planted_secret_is_in_logs_problems_or_histories(whole: Stack) 
         await whole.until(lambda row: row.undeliverable is not None)
         asked = await whole.caller.ask(arguments=ARGUMENTS | {"password": VALUE}, context=NOTE)
         card = await whole.seen.card()
-        world.say(DANA, GROUP, NOTE, reply_to=card.id)
+        await whole.reply(card, NOTE, by=DANA)
         assert (await asked.result())["note"] == NOTE
         await lost.terminate()
 

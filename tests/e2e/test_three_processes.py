@@ -22,7 +22,7 @@ from adapters.embedded import HOST, Server, TemporalServer, ValkeyServer
 from adapters.sandbox.server import Sandbox
 from adapters.sandbox.telegram.records import Answer, Message
 from tests.e2e import billing
-from tests.e2e.processes import Process, until
+from tests.e2e.processes import Process, service, until
 from tests.services import PostgresServer
 
 BOT = "7000000001:a-token-that-no-log-line-may-have1"
@@ -72,7 +72,7 @@ class Deployed:
     async def row(self) -> dict[str, Any] | None:
         """The approval as the API tells it; None while there is none."""
         async with httpx.AsyncClient(trust_env=False, headers={"Authorization": f"Bearer {ADMIN}"}) as client:
-            found = (await client.get(f"http://{HOST}:{self.api.port}/v1/approvals")).json()["approvals"]
+            found = (await client.get(f"{self.api.url}/v1/approvals")).json()["approvals"]
         assert len(found) <= 1
         return found[0] if found else None
 
@@ -124,9 +124,9 @@ async def deployed(folder: Path) -> AsyncIterator[Deployed]:
             "PLACET_TELEGRAM_TOKEN": BOT,
             "PLACET_TELEGRAM_BASE_URL": sandbox.url,
         }
-        migrate = Process("migrate", folder, settings)
+        migrate = service("migrate", folder, settings)
         assert "0001" in await migrate.run("migrate")
-        api, bots, worker = (Process(name, folder, settings) for name in ("api", "bots", "worker"))
+        api, bots, worker = (service(name, folder, settings) for name in ("api", "bots", "worker"))
         for process in (api, bots, worker):
             stack.callback(process.end)
             process.start()
@@ -290,7 +290,7 @@ async def test_a_process_before_its_migrations_ends_and_says_what_to_run(
 ) -> None:
     for name in ("api", "bots", "worker"):
         settings = {"PLACET_DATABASE_URL": postgres_database, "PLACET_TELEGRAM_BASE_URL": "http://127.0.0.1:1"}
-        process = Process(name, tmp_path, settings)
+        process = service(name, tmp_path, settings)
         process.start()
         assert await process.ended() == 1
         (line,) = process.log.read_text().splitlines()

@@ -107,11 +107,11 @@ async def test_a_worker_killed_after_the_claim_never_makes_the_call_run_twice(
             if fault == "while-it-runs":
                 await refunds.started.wait()
                 process.send_signal(signal.SIGKILL)
-            assert await asyncio.wait_for(process.wait(), 20) == -signal.SIGKILL
+            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
         assert (await idle.now(row)).outcome is Outcome.SENDING
         refunds.proceed.set()
         async with a_worker_process(temporal_address, sqlite_url):
-            answer = await asyncio.wait_for(handle.result(), 40)
+            answer = await asyncio.wait_for(handle.result(), 60)
     assert answer["outcome"] == "sent"
     assert len(refunds.calls) == 1
 
@@ -126,7 +126,7 @@ async def test_the_callers_worker_killed_while_it_runs_is_unknown(world: World, 
     handle = await world.ask(an_ask(run=a_run(queue, start_to_close_s=2)))
     row = await world.row(handle.id)
     await world.decide(row)
-    assert (await asyncio.wait_for(process.stdout.readline(), 20)).strip() == b"started"
+    assert (await asyncio.wait_for(process.stdout.readline(), 60)).strip() == b"started"
     os.kill(process.pid, signal.SIGKILL)
     await process.wait()
     answer = await asyncio.wait_for(handle.result(), 20)

@@ -145,13 +145,13 @@ class World:
 
     async def row(self, workflow_id: str, status: Status | None = None) -> Approval:
         """The row that a workflow asked for, once it is there (with a status: once it has it)."""
-        for _ in range(400):
+        for _ in range(3000):
             rows = await self.store.store.read(lambda ledger: ledger.approvals(limit=1000))
             for row in rows:
                 if workflow_id in (row.workflow_id, f"approval-{row.id}") and status in (None, row.status):
                     return row
             await asyncio.sleep(0.02)
-        raise AssertionError(f"no such row of {workflow_id} in 8 s")
+        raise AssertionError(f"no such row of {workflow_id} in 60 s")
 
     async def decide(self, row: Approval, verdict: Verdict = Verdict.ALLOW, note: str | None = None) -> Approval:
         decided = await self.approvals.decide(
