@@ -56,6 +56,11 @@ def _findings(ledger: Ledger, on: Collection[str], switches: Mapping[str, str]) 
             if (platform := _off(place, on, switches)) is not None:
                 yield Finding("warn", f"route {number} asks at {place}, but {platform} is off",
                               f"set {switches[platform]}, or take the place out of placet.yaml")  # fmt: skip
+    for role in mapped:
+        for group in sorted(role.groups):
+            if (platform := _off(group, on, switches)) is not None:
+                yield Finding("warn", f"the role {role.id} is given by {group}, but {platform} is off",
+                              f"set {switches[platform]}, or take the group out of placet.yaml")  # fmt: skip
     for place in ledger.languages():
         if (platform := _off(place, on, switches)) is not None:
             yield Finding("warn", f"the chat {place} has a language, but {platform} is off",
@@ -82,7 +87,7 @@ def _could_answer(person: Person, ask: Collection[str], mapped: Sequence[Role]) 
 
 
 def _off(place: str, on: Collection[str], switches: Mapping[str, str]) -> str | None:
-    """The platform of a place, where it is off."""
+    """The platform of a place or a group, where it is off."""
     found = place_of(place)
     return found.platform if found and on and found.platform in switches.keys() - on else None
 

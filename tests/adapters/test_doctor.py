@@ -338,7 +338,8 @@ agents: {billing: {owner: dana}}
 routes:
   - {ask: [role:oncall], at: ["telegram:-1001234"], needed: 2, escalate: {after: 8h, ask: [kim], at: [dm]}}
 """
-    assert await findings_for(tmp_path, text) == []
+    (finding,) = await findings_for(tmp_path, text)
+    assert (finding.level, finding.what) == ("warn", "the role oncall is given by slack:T01/S01, but slack is off")
 
 
 async def test_a_platforms_own_checks_are_told_and_cannot_hide_the_rest(tmp_path: Path) -> None:
