@@ -35,6 +35,71 @@ class Agent:
 
 
 @workflow.defn
+class Loop:
+    """An agent's loop: what the model wants is asked for in a child, and what came of it is what the model reads next.
+
+    The activity `model` stands for the model: it is given everything it has read, and answers the next ask or None.
+    """
+
+    @workflow.run
+    async def run(self) -> list[Any]:
+        read: list[Any] = []
+        while True:
+            wanted: dict[str, Any] | None = await workflow.execute_activity(
+                "model", read, start_to_close_timeout=timedelta(seconds=30)
+            )
+            if wanted is None:
+                return read
+            answer: dict[str, Any] = await workflow.execute_child_workflow(
+                "ApprovalWorkflow",
+                wanted,
+                id=f"{workflow.info().workflow_id}-{len(read)}",
+                task_queue="placet",
+                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+            )
+            read.append({"said": answer["text"], "result": answer["result"]})
+
+
+@dataclass
+class Model:
+    """Wants one thing after another; keeps what it was given to read."""
+
+    wants: list[dict[str, Any]]
+    inputs: list[list[Any]] = field(default_factory=list)
+
+    @activity.defn(name="model")
+    async def model(self, read: list[Any]) -> dict[str, Any] | None:
+        self.inputs.append(read)
+        return self.wants[len(read)] if len(read) < len(self.wants) else None
+
+
+@workflow.defn
+class Listener:
+    """Hears what became of drafts, by the signal that an ask names or by the usual one, until it has heard enough."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    @workflow.signal
+    def placet_update(self, update: dict[str, Any]) -> None:
+        self.heard.append(update)
+
+    @workflow.signal
+    def another(self, update: dict[str, Any]) -> None:
+        self.heard.append({"by": "another"} | update)
+
+    @workflow.query
+    def so_far(self) -> list[Any]:
+        return self.heard
+
+    @workflow.run
+    async def run(self, enough: int) -> list[Any]:
+        await workflow.wait_condition(lambda: len(self.heard) >= enough)
+        return self.heard
+
+
+@workflow.defn
 class Leaver:
     """Starts a refund and ends without waiting for it."""
 

@@ -122,7 +122,7 @@ async def test_a_failing_step_is_named_and_stops_no_other(idle: World) -> None:
     async def silent(approval: Approval) -> str:
         raise Unavailable("the server does not say")
 
-    async def broken(limit: int = 0) -> int:
+    async def broken(limit: int = 0, after: timedelta = timedelta(0)) -> int:
         raise ZeroDivisionError
 
     row = await a_turn(idle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,19 +19,38 @@ from temporalio.worker import Worker
 from adapters.database import Database
 from adapters.migrate import migrate
 from adapters.temporal import Temporal, TemporalBell
-from core.approvals import Approval, AuditLine, Destination, Press, Reply, Status, Verdict
+from core.agents import Agents
+from core.approvals import (
+    Actor,
+    Approval,
+    AuditLine,
+    Destination,
+    Kind,
+    Message,
+    Outcome,
+    Posted,
+    Press,
+    Reply,
+    Status,
+    Verdict,
+)
+from core.asks import read_ask
 from core.people import Directory, Refusal
-from core.ports import Admission, Slow, Store
-from core.service import Approvals
+from core.ports import Admission, Ledger, Slow, Store
+from core.service import Approvals, Opened, Origin
 from tests.faulty import Faulty
 from workflows.activities import Bookkeeping, Posts
 from workflows.approval import ApprovalWorkflow
 from workflows.sweep import SweepWorkflow
 
+CHAT = Destination("telegram", "", "-1001", "31")
 DIRECTORY: dict[str, Any] = {
-    "people": {"dana": {"name": "Dana Reyes", "identities": {"telegram": "1001"}}},
-    "roles": {"approver": ["approvals:view", "approvals:answer"]},
-    "members": {"approver": ["dana"]},
+    "people": {
+        "dana": {"name": "Dana Reyes", "identities": {"telegram": "1001"}},
+        "ola": {"name": "Ola Berg", "identities": {"telegram": "1002"}},
+    },
+    "roles": {"approver": ["approvals:view", "approvals:answer"], "lead": ["approvals:answer"]},
+    "members": {"approver": ["dana"], "lead": ["ola"]},
     "agents": {
         "billing": {
             "owner": "dana",
@@ -137,6 +157,13 @@ class World:
     desk: Recorder
     meter: Quiet
     books: Bookkeeping
+    agents: Agents
+
+    async def apply(self, agent: dict[str, Any] | None = None, **route: Any) -> None:
+        """The directory, with more said of the agent, and of the route."""
+        billing = DIRECTORY["agents"]["billing"] | (agent or {})
+        changed = {"agents": {"billing": billing}, "routes": [DIRECTORY["routes"][0] | route]}
+        await self.store.store.write(lambda ledger: ledger.replace_directory(DIRECTORY | changed))
 
     async def ask(self, document: dict[str, Any], **options: Any) -> WorkflowHandle[Any, Any]:
         """Start `ApprovalWorkflow` as any program would."""
@@ -153,12 +180,60 @@ class World:
             await asyncio.sleep(0.02)
         raise AssertionError(f"no such row of {workflow_id} in 60 s")
 
-    async def decide(self, row: Approval, verdict: Verdict = Verdict.ALLOW, note: str | None = None) -> Approval:
+    async def ask_over_http(self, **ask: Any) -> Approval:
+        """Open what an agent asks for over HTTP."""
+        origin = Origin(asked_by="agent:billing", idempotency_key=str(uuid4()))
+        opened = await self.approvals.open(read_ask(json.dumps(an_ask(**ask)), over="http"), origin)
+        assert isinstance(opened, Opened), opened
+        return opened.approval
+
+    async def decide(
+        self, row: Approval, verdict: Verdict = Verdict.ALLOW, note: str | None = None, *, by: str = "dana"
+    ) -> Approval:
         decided = await self.approvals.decide(
-            row.id, "dana", verdict, content_revision=row.content_revision, note=note, key=str(uuid4()), via="cli"
+            row.id, by, verdict, content_revision=row.content_revision, note=note, key=str(uuid4()), via="cli"
         )
         assert not isinstance(decided, Refusal), decided
         return decided
+
+    async def decide_before(self, row: Approval, seconds: float, verdict: Verdict = Verdict.ALLOW) -> Approval:
+        """Decide as if it had been so long ago, so that less is left of a draft's Undo or Restore."""
+        self.clock.set = datetime.now(UTC) - timedelta(seconds=seconds)
+        try:
+            return await self.decide(row, verdict)
+        finally:
+            self.clock.set = None
+
+    async def press(self, row: Approval, verb: str) -> Reply:
+        """What dana is told who presses a button on the row's card, which stands in the chat of the route."""
+        current = await self.now(row)
+        card = Posted(
+            f"m-{row.id}", row.id, CHAT.key, Kind.CARD, "", token_of(row), CHAT.platform, "", CHAT.chat, CHAT.thread,
+            row.id, 0, None, 0, None,
+        )  # fmt: skip
+
+        def show(ledger: Ledger) -> None:
+            ledger.reserve(card, self.clock.now())
+            ledger.mark(card.id, attached_revision=current.content_revision)
+
+        await self.store.store.write(show)
+        message = Message(CHAT.platform, "", CHAT.chat, CHAT.thread, row.id)
+        pressed = Press(str(uuid4()), Actor("telegram", "", "1001"), message, verb=verb, token=card.token,
+                        content_revision=current.content_revision)  # fmt: skip
+        return await self.approvals.press(pressed)
+
+    def own(self, row: Approval) -> WorkflowHandle[Any, Any]:
+        """Placet's own workflow of a row."""
+        return self.client.get_workflow_handle(f"approval-{row.id}")
+
+    async def became(self, row: Approval, outcome: Outcome) -> Approval:
+        """The row, once its call has come to that."""
+
+        async def has() -> bool:
+            return (await self.now(row)).outcome is outcome
+
+        await until(has)
+        return await self.now(row)
 
     async def now(self, row: Approval) -> Approval:
         """The row as it stands in the database."""
@@ -181,6 +256,11 @@ class World:
 
     async def audit(self, row: Approval) -> list[AuditLine]:
         return list(await self.store.store.read(lambda ledger: ledger.audit_of(row.id)))
+
+
+def token_of(row: Approval) -> str:
+    """A token of the row's card."""
+    return row.id.replace("-", "")[-16:]
 
 
 async def history_of(handle: WorkflowHandle[Any, Any]) -> str:
@@ -245,7 +325,7 @@ async def a_world(
     client = await Client.connect(address, identity="caller", lazy=lazy)
     books = Bookkeeping(approvals, temporal.describe)
     try:
-        yield World(temporal, client, approvals, store, clock, bell, desk, quiet, books)
+        yield World(temporal, client, approvals, store, clock, bell, desk, quiet, books, Agents(approvals))
     finally:
         await approvals.close()
         await database.close()
