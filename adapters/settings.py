@@ -27,11 +27,14 @@ PLATFORMS = ("telegram", "slack", "discord")
 _SERVICE_LINK = re.compile(r"^.*_SERVICE_(HOST|PORT(_.*)?)$|^.*PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?$")
 
 
-def _address(text: str) -> str:
-    host, port = _split(text)
-    if not host or not 0 <= port <= 65535:
-        raise ValueError("must be host:port, such as 127.0.0.1:7233")
-    return text
+def _address(such_as: str) -> AfterValidator:
+    def checked(text: str) -> str:
+        host, port = _split(text)
+        if not host or not 0 <= port <= 65535:
+            raise ValueError(f"must be host:port, such as {such_as}")
+        return text
+
+    return AfterValidator(checked)
 
 
 def _split(text: str) -> tuple[str, int]:
@@ -101,7 +104,6 @@ def _data_home() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "placet"
 
 
-Address = Annotated[str, AfterValidator(_address)]
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 Token = Annotated[SecretStr, AfterValidator(_header_safe)]
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
@@ -117,10 +119,10 @@ class Settings(BaseSettings):
 
     database_url: Annotated[SecretStr, AfterValidator(_database)] | None = None
     redis_url: Annotated[SecretStr, AfterValidator(_redis)] | None = None
-    temporal_address: Address | None = None
+    temporal_address: Annotated[str, _address("127.0.0.1:7233")] | None = None
     temporal_namespace: Annotated[str, Field(min_length=1)] = "default"
     temporal_codec: Annotated[str, AfterValidator(_codec)] | None = None
-    http_bind: Address = "127.0.0.1:8420"
+    http_bind: Annotated[str, _address("127.0.0.1:8420")] = "127.0.0.1:8420"
     public_url: WebAddress | None = None
     data_dir: Folder = Field(default_factory=_data_home, validate_default=True)
     admin_token: Token | None = None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
-from adapters.cli import admin, approvals, doctor, processes
+from adapters.cli import admin, agents, approvals, doctor, processes, rules
 
 app = typer.Typer(
     name="placet",
@@ -26,8 +29,28 @@ for command in (
     approvals.show,
     approvals.approve,
     approvals.decline,
+    approvals.edit,
+    agents.mode,
+    agents.pause,
+    agents.resume,
+    agents.reset,
     admin.link,
     admin.token,
     processes.migrate,
 ):
     app.command()(command)
+app.add_typer(rules.app, name="rules")
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"placet {version('placet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def placet(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=print_version, help="Print the version.")
+    ] = False,
+) -> None: ...

@@ -53,8 +53,14 @@ class Api:
     def get(self, path: str, **query: str | None) -> Any:
         return self._call("GET", path, params={name: value for name, value in query.items() if value is not None})
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        return self._call("POST", path, json=body)
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        return self._call("POST", path) if body is None else self._call("POST", path, json=body)
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Any:
+        return self._call("PUT", path, json=body)
+
+    def delete(self, path: str) -> Any:
+        return self._call("DELETE", path)
 
     def put_file(self, path: str, name: str, text: str) -> Any:
         """Send a YAML file; what is wrong in it is told as `name:line`."""

@@ -1,4 +1,4 @@
-"""`placet approvals`, `show`, `approve` and `decline`."""
+"""`placet approvals`, `show`, `approve`, `decline` and `edit`."""
 
 from __future__ import annotations
 
@@ -117,9 +117,66 @@ def decide(api: Api, row: dict[str, Any], body: dict[str, Any]) -> None:
     from adapters.cli.api import path_of
     from adapters.cli.rendering import print_text, tool_of
 
-    api.post(path_of("approvals", row["id"], "decision"), body)
+    after = api.post(path_of("approvals", row["id"], "decision"), body)
     done = "Allowed" if body["verdict"] == "allow" else "Declined"
+    if after["status"] == "pending":
+        votes = f"{len(after['allowed_by'])} of {after['needed']}"
+        print_text(f"Your Allow counts: {votes}. {tool_of(row)} for {row['agent']} still waits.")
+        return
     print_text(f"{done}: {tool_of(row)} for {row['agent']}.")
+    if after["paused"]:
+        print_text(f"{row['agent']} is paused: it takes effect when the agent resumes.")
+
+
+def edit(
+    context: typer.Context,
+    target: Annotated[
+        str, typer.Argument(metavar="ID[@REVISION]", help="The approval, and the content revision read.")
+    ],
+    changes: Annotated[
+        list[str], typer.Argument(metavar="POINTER=VALUE...", help="What is changed: /reason='asked by customer'.")
+    ],
+) -> None:
+    """Change texts of a call that may be edited. It still waits: allow it then, at its new content revision."""
+    from adapters.cli.api import path_of
+    from adapters.cli.rendering import print_text, tool_of
+
+    identifier, revision = split(target)
+    wanted = dict(pair(change) for change in changes)
+    api = person_of(context)
+    row = found(api, identifier)
+    before = {text["pointer"]: text["value"] for text in row["editable"]}
+    if unknown := next((pointer for pointer in wanted if pointer not in before), None):
+        may = f"may be edited here: {', '.join(before)}" if before else "nothing here may be edited"
+        fail(f"{unknown} cannot be edited; {may}" if row["status"] == "pending"
+             else f"nothing to edit: it is {row['status']}")  # fmt: skip
+    values = {pointer: like(before[pointer], pointer, text) for pointer, text in wanted.items()}
+    body = {"content_revision": revision or row["content_revision"], "changes": values}
+    after = api.post(path_of("approvals", row["id"], "edit"), body)
+    print_text(f"Edited: {tool_of(row)} for {row['agent']}. It waits as it is now: read it with `placet show "
+               f"{row['id']}`, then `placet approve {row['id']}@{after['content_revision']}`.")  # fmt: skip
+
+
+def pair(change: str) -> tuple[str, str]:
+    pointer, equals, value = change.partition("=")
+    if not equals or not pointer.startswith("/"):
+        fail(f"write what is changed as POINTER=VALUE, such as /reason=duplicate: {change}", code=2)
+    return pointer, value
+
+
+def like(before: str | float | bool, pointer: str, text: str) -> str | float | bool:
+    """The value that a text stands for, where one of this kind stands now."""
+    import json
+
+    if isinstance(before, str):
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if isinstance(value, bool) is not isinstance(before, bool) or not isinstance(value, bool | int | float):
+        fail(f"{pointer} must be {'true or false' if isinstance(before, bool) else 'a number'}", code=2)
+    return value
 
 
 def person_of(context: typer.Context) -> Api:

@@ -36,8 +36,23 @@ def print_approvals(rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
         cells = (identifier, short_time(now, row["created_at"]), row["agent"], tool_of(row), row["effect"],
                  status_of(row), expires_in(now, row))  # fmt: skip
         table.add_row(*(Text(seen(cell)) for cell in cells))
+    print_table(table)
+
+
+def print_table(table: Table) -> None:
     # Into a pipe every row stays one line, however long.
     Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(table)
+
+
+def print_rules(rules: Sequence[Mapping[str, Any]]) -> None:
+    """Whole ids: they are what `placet rules remove` takes."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("ID", "RULE", "BY", "SINCE"):
+        table.add_column(name, no_wrap=name == "ID", overflow="fold")
+    for rule in rules:
+        cells = (rule["id"], rule["label"], rule["created_by"], f"{moment(rule['created_at']):%Y-%m-%d}")
+        table.add_row(*(Text(seen(cell)) for cell in cells))
+    print_table(table)
 
 
 def short_ids(ids: Sequence[str]) -> list[str]:
@@ -88,6 +103,15 @@ def print_card(row: Mapping[str, Any]) -> None:
                f"tool: {tool_of(row)}\nstatus: {status_of(row)}")  # fmt: skip
     if row["waiting_for"]:
         print_text(f"waiting for: {', '.join(row['waiting_for'])}")
+    if row["needed"] > 1:
+        allowed = f" ({', '.join(row['allowed_by'])})" if row["allowed_by"] else ""
+        print_text(f"allowed by: {len(row['allowed_by'])} of {row['needed']}{allowed}")
+    if row["edited_by"]:
+        print_text(f"edited by: {row['edited_by']}")
+    if row["paused"]:
+        print_text(f"paused: an answer takes effect when {row['agent']} resumes")
+    for text in row["editable"] or ():
+        print_text(f"editable: {text['pointer']}")
     for name in ("undeliverable_reason", "error"):
         if row[name]:
             print_text(f"{name.partition('_')[0]}: {row[name]}")

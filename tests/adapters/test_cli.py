@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ from adapters.settings import admin_token, read_settings
 from core.approvals import Status
 from tests.adapters.api import ADMIN, DIRECTORY, Api, an_api, served
 
+EDITABLE: dict[str, Any] = {
+    "presentation": {"title": "Refund", "lines": [["Charge", "/charge"]], "editable": ["/charge", "/amount"]}
+}
+QUORUM = DIRECTORY.replace("    at: [dm]", "    at: [dm]\n    needed: 2").replace(
+    "approver: [dana]", "approver: [dana, ola]"
+)
 NEEDS_PERSON = (
     "placet: the admin token cannot answer an approval: make a person's token with `placet token PERSON` and set "
     "PLACET_TOKEN\n"
@@ -105,9 +112,13 @@ async def server(tmp_path: Path) -> AsyncIterator[Served]:
 
 
 async def test_help_names_every_command() -> None:
+    assert (await process("--version")).out == f"placet {version('placet')}\n"
     told = await process("--help")
     assert told.code == 0
-    commands = "demo, serve, apply, doctor, approvals, show, approve, decline, link, token, migrate"
+    commands = (
+        "demo, serve, apply, doctor, approvals, show, approve, decline, edit, mode, rules, pause, resume, reset, link, "
+        "token, migrate"
+    )
     assert [name for name in commands.split(", ") if f"\n  {name} " not in told.out] == []
 
 
@@ -117,6 +128,11 @@ async def test_help_names_every_command() -> None:
         ("nonsense",), ("show",), ("approvals", "--status", "maybe"), ("serve", "--only", "cook"),
         ("show", "zz"), ("show", "1234567"), ("approve", "01234567@0"), ("approve", "01234567@x"),
         ("demo", "--port", "70000"), ("decline", "01234567", "a", "b"),
+        ("mode",), ("mode", "billing", "never"), ("pause",), ("rules",), ("rules", "remove"), ("rules", "a", "b"),
+        ("rules", "add", "billing", "--tool", "x"), ("rules", "add", "billing", "--tool", "x", "--scope", "all"),
+        ("rules", "add", "billing", "--tool", "x", "--scope", "tool", "--expires", "soon"),
+        ("rules", "add", "billing", "--tool", "x", "--scope", "tool", "--ceiling", "much"),
+        ("edit", "01234567"), ("edit", "01234567", "reason=x"), ("edit", "01234567", "/reason"),
     ],
 )  # fmt: skip
 async def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
@@ -129,7 +145,7 @@ async def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
 async def test_a_bad_setting_is_one_line() -> None:
     ended = await process("approvals", PLACET_HTTP_BIND="planted")
     assert ended.code == 1
-    assert ended.line == "PLACET_HTTP_BIND: must be host:port, such as 127.0.0.1:7233"
+    assert ended.line == "PLACET_HTTP_BIND: must be host:port, such as 127.0.0.1:8420"
 
 
 async def test_parts_of_placet_need_a_database_that_they_share() -> None:
@@ -361,6 +377,136 @@ async def test_approve_on_a_terminal_shows_the_card_and_asks(
     assert b"Refund a duplicate charge" in seen
     assert b"Charge: ch_1" in seen
     assert await server.status(row) is status
+
+
+async def test_w6_nobody_answers_or_edits_their_own_request(server: Served) -> None:
+    await server.api.apply(QUORUM.replace("needed: 2", "four_eyes: true"))
+    row = await server.api.ask(on_behalf_of="dana", **EDITABLE)
+    for arguments in (("approve", f"{row['id']}@1"), ("decline", row["id"]), ("edit", row["id"], "/charge=ch_2")):
+        ended = await server.run("dana", *arguments)
+        assert ended.code == 1
+        assert "your own request" in ended.line
+        assert "Ola Berg" in ended.line
+    assert await server.status(row) is Status.PENDING
+    assert (await server.run("ola", "approve", f"{row['id']}@1")).code == 0
+
+
+async def test_an_allow_that_is_not_enough_is_said_to_count(server: Served) -> None:
+    await server.api.apply(QUORUM)
+    row = await server.api.ask()
+    first = await server.run("dana", "approve", f"{row['id']}@1")
+    counts = "Your Allow counts: 1 of 2. stripe.refund create for billing still waits.\n"
+    assert (first.code, first.out) == (0, counts)
+    assert "\nallowed by: 1 of 2 (dana)\n" in (await server.run("ola", "show", row["id"])).out
+    second = await server.run("ola", "approve", f"{row['id']}@1")
+    assert second.out == "Allowed: stripe.refund create for billing.\n"
+
+
+async def test_what_was_edited_is_allowed_at_its_new_revision(server: Served) -> None:
+    row = await server.api.ask(**EDITABLE)
+    assert "\neditable: /charge\neditable: /amount\n" in (await server.run("dana", "show", row["id"])).out
+    ended = await server.run("dana", "edit", f"{row['id'][-8:]}@1", "/charge=ch=2", "/amount=2500")
+    assert ended.code == 0, ended.err
+    assert f"placet approve {row['id']}@2" in ended.out
+    stale = await server.run("dana", "approve", f"{row['id']}@1")
+    assert stale.code == 1
+    assert "changed" in stale.line
+    approval = await server.api.approvals.get(row["id"])
+    assert approval is not None
+    assert json.loads(approval.final_arguments) == {"charge": "ch=2", "amount": 2500, "currency": "GBP"}
+    assert approval.edited_by == "dana"
+    assert (await server.run("dana", "approve", f"{row['id']}@2")).code == 0
+    assert "nothing to edit: it is approved" in (await server.run("dana", "edit", row["id"], "/charge=ch_3")).line
+
+
+async def test_what_cannot_be_edited_is_told(server: Served) -> None:
+    row = await server.api.ask(**EDITABLE)
+    other = await server.run("dana", "edit", row["id"], "/currency=EUR")
+    assert (other.code, other.line) == (1, "/currency cannot be edited; may be edited here: /charge, /amount")
+    number = await server.run("dana", "edit", row["id"], "/amount=much")
+    assert (number.code, number.line) == (2, "/amount must be a number")
+    same = await server.run("dana", "edit", row["id"], "/charge=ch_1")
+    assert (same.code, same.line) == (1, "Nothing was changed.")
+    assert (await server.run("admin", "edit", row["id"], "/charge=ch_2")).err == NEEDS_PERSON
+
+
+# Agents
+
+
+async def test_the_mode_is_shown_and_set(server: Served) -> None:
+    shown = await server.run("dana", "mode", "billing")
+    assert (shown.code, shown.out) == (0, "billing asks before anything that reaches outside (outside).\n")
+    set_ = await server.run("dana", "mode", "billing", "everything")
+    assert set_.code == 0
+    assert set_.out.startswith("From its next call on billing asks before everything")
+    assert json.loads((await server.run("admin", "mode", "billing", "--json")).out)["mode"] == "everything"
+    for who in ("ola", "billing"):
+        assert (await server.run(who, "mode", "billing", "money_only")).code == 1
+    assert "does not know an agent zoe" in (await server.run("admin", "mode", "zoe")).line
+    assert json.loads((await server.run("admin", "mode", "billing", "--json")).out)["mode"] == "everything"
+
+
+async def test_an_agent_is_paused_resumed_and_reset(server: Served) -> None:
+    row = await server.api.ask()
+    paused = await server.run("dana", "pause", "billing")
+    assert paused.out == "billing is paused. What is allowed takes effect with `placet resume billing`.\n"
+    assert "billing is paused since " in (await server.run("dana", "mode", "billing")).out
+    assert "takes effect when billing resumes" in (await server.run("dana", "show", row["id"])).out
+    allowed = await server.run("dana", "approve", f"{row['id']}@1")
+    assert "billing is paused: it takes effect when the agent resumes." in allowed.out
+    turn = await server.api.turn()
+    reset = await server.run("dana", "reset", "billing")
+    assert (reset.code, reset.err) == (0, "It is still paused: `placet resume billing`.\n")
+    cancelled = await server.api.approvals.get(turn.id)
+    assert cancelled is not None
+    assert cancelled.status is Status.CANCELLED
+    assert (await server.run("dana", "resume", "billing")).out == "billing goes on.\n"
+    for command in ("pause", "resume", "reset"):
+        assert (await server.run("ola", command, "billing")).code == 1
+
+
+async def test_ac_10_a_rule_is_made_listed_and_removed(server: Served) -> None:
+    none = await server.run("admin", "rules", "billing")
+    assert none.out == "billing has no standing rules: it asks for whatever its mode asks for.\n"
+    assert json.loads((await server.run("admin", "rules", "billing", "--json")).out) == []
+    made = await server.run(
+        "admin", "rules", "add", "billing", "--tool", "mail.send", "--scope", "recipient=team@example.com"
+    )
+    assert made.code == 0, made.err
+    label = "mail.send to team@example.com, until removed"
+    assert made.out.startswith(f"billing does not ask for this any more: {label}.\nid: ")
+    (rule,) = json.loads((await server.run("dana", "rules", "billing", "--json")).out)
+    mail: dict[str, Any] = {"tool": "mail.send", "operation": "", "presentation": {},
+                            "arguments": {"to": "team@example.com"}}  # fmt: skip
+    assert (await server.api.ask(**mail))["status"] == "approved"
+    listed = (await server.run("dana", "rules", "billing")).out.splitlines()
+    assert listed[0].split() == ["ID", "RULE", "BY", "SINCE"]
+    assert listed[1].startswith(rule["id"])
+    assert label in listed[1]
+    removed = await server.run("dana", "rules", "remove", rule["id"])
+    assert removed.out == f"Removed: {label}. From the next call on billing asks again.\n"
+    assert (await server.api.ask(**mail))["status"] == "pending"
+    assert (await server.run("dana", "rules", "remove", rule["id"])).code == 1
+
+
+async def test_a_rule_for_money_is_made_by_an_administrator_with_a_ceiling_and_an_end(server: Served) -> None:
+    arguments = ("rules", "add", "billing", "--tool", "stripe.refund", "--operation", "create", "--scope", "operation")
+    endless = await server.run("kim", *arguments, "--ceiling", "50.00 GBP")
+    assert endless.code == 1
+    assert "must expire" in endless.line
+    money = (*arguments, "--ceiling", "50.00 gbp", "--expires", "30d", "--json")
+    assert (await server.run("dana", *money)).code == 1
+    made = await server.run("kim", *money)
+    assert made.code == 0, made.err
+    assert json.loads(made.out)["ceiling"] == {"amount": "50.00", "currency": "GBP"}
+    assert (await server.api.ask())["decision"]["by"] == "auto"
+    server.api.clock.ahead = timedelta(days=31)
+    assert (await server.api.ask())["status"] == "pending"
+
+
+async def test_an_agent_that_is_called_like_a_command_is_listed(server: Served) -> None:
+    await server.api.apply(DIRECTORY.replace("  support: {owner: dana}", "  remove: {owner: dana}"))
+    assert (await server.run("dana", "rules", "list", "remove")).out.startswith("remove has no standing rules")
 
 
 # The directory

@@ -125,8 +125,12 @@ def test_every_command_and_option_exists(page: Path) -> None:
     for code in code_in(page):
         for named in re.finditer(r"(?<![\w/.-])placet (?P<command>[a-z]+)(?P<rest>[^`|;)]*)", code):
             assert named["command"] in commands, code
-            options = {option for each in commands[named["command"]].params for option in (*each.opts,
-                       *each.secondary_opts)} | {"--help"}  # fmt: skip
+            command = commands[named["command"]]
+            params = [
+                *command.params,
+                *(each for sub in getattr(command, "commands", {}).values() for each in sub.params),
+            ]
+            options = {option for each in params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
             for word in shlex.split(named["rest"], comments=True):
                 if word.startswith("--"):
                     assert word.partition("=")[0] in options, code
