@@ -507,7 +507,7 @@ async def test_doctor_asks_for_the_scope_of_groups_where_one_gives_a_role(
 
 
 async def test_l6_somebody_who_left_the_workspace_is_gone_and_the_other_still_gets_the_card(setting: Setting) -> None:
-    setting.world.fail("conversations.open", error="user_disabled")
+    setting.world.deactivate(OLA)
     with pytest.raises(Gone):
         await posted(setting, Destination("slack", TEAM, OLA))
     assert (await posted(setting, Destination("slack", TEAM, DANA))).chat.startswith("D")

@@ -43,10 +43,11 @@ class Both:
     def world(self) -> World:
         return self.office.sandbox.discord
 
-    async def card(self, *places: str) -> tuple[Approval, Message]:
+    async def card(self, *places: str, reason: str = "", show: object = None) -> tuple[Approval, Message]:
         """Ask, post to the places, and give the card in the channel."""
         await self.office.apply(DIRECTORY % ", ".join(places))
-        approval = await self.office.ask()
+        more = {"arguments": {"reason": reason}, "presentation": show} if show else {}
+        approval = await self.office.ask(**more)
         assert await self.office.post(approval) == ["posted"] * len(places)
         return approval, self.shown()
 
@@ -81,7 +82,11 @@ async def _both(made: Office) -> AsyncIterator[Both]:
         await surface.close()
 
     async def start() -> None:
-        surface = Discord(settings, Hooks((commands := ChatCommands(made.approvals, made.desk)), made.desk, lambda _: Free(), commands.groups), pace=0)
+        surface = Discord(
+            settings,
+            Hooks((commands := ChatCommands(made.approvals, made.desk)), made.desk, lambda _: Free(), commands.groups),
+            pace=0,
+        )
         made.desk.surfaces["discord"] = surface  # type: ignore[index]
         running.append((surface, asyncio.create_task(made.desk.listen(surface))))
         await world.until(world.online, 10)
@@ -113,6 +118,27 @@ async def test_a_press_on_telegram_settles_the_card_on_discord(both: Both) -> No
     _, card = await both.card(f'"discord:{CHANNEL}"', f'"telegram:{GROUP}"')
     both.office.press(both.office.cards()[-1], "Decline")
     await both.settled(card, "Declined by Dana Reyes through Telegram")
+
+
+async def test_an_edit_here_is_shown_there_and_the_edited_text_is_what_is_allowed(both: Both) -> None:
+    presentation = {"title": "refund", "lines": [["Reason", "/reason"]], "editable": ["/reason"]}
+    approval, card = await both.card(f'"discord:{CHANNEL}"', f'"telegram:{GROUP}"', reason="dup", show=presentation)
+    other = both.office.cards()[-1]
+    opened = both.world.press(DANA, CHANNEL, card.id, label="Edit…")
+    assert (await both.world.answer(opened, 10)).modal is not None
+    sent = both.world.submit(DANA, opened, {"1": "charged twice"})
+    assert "Look at the new text" in (await both.world.answer(sent, 10)).text
+    await both.office.until(lambda: "charged twice" in both.office.world.chat(GROUP).message(other.id).text or None)
+    await both.office.told(both.office.press(other, "Edit…"))
+    prompt = await both.office.until(
+        lambda: next((each for each in both.office.seen().messages if each.force_reply), None)
+    )
+    both.office.say("charged three times", to=prompt)
+    await both.office.until(lambda: "charged three times" in markdown.shown(both.shown())[0] or None)
+    assert "Allowed" in (await both.world.answer(both.world.press(DANA, CHANNEL, card.id, label="Allow"), 10)).text
+    row = await both.office.row(approval)
+    assert (row.status, row.content_revision) == (Status.APPROVED, 3)
+    assert '"charged three times"' in row.final_arguments
 
 
 async def test_s6_a_window_of_1800_s_and_a_press_at_400_s_after_a_restart(both: Both) -> None:

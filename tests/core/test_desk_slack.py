@@ -47,6 +47,9 @@ routes:
 """
 
 
+EDITABLE = {"title": "Refund", "lines": [["Reason", "/reason"]], "editable": ["/reason"]}
+
+
 @dataclass
 class Office:
     """What a test holds."""
@@ -55,6 +58,7 @@ class Office:
     store: Database
     approvals: Approvals
     desk: Desk
+    asked: int = 0
 
     @property
     def world(self) -> Any:
@@ -72,6 +76,16 @@ class Office:
         for place in await self.approvals.places(opened.approval.id):
             assert await self.desk.post(opened.approval.id, place.destination, place.person) == "posted"
         return await self.row(opened.approval), next(m for m in self.world.channels[chat].messages if m.buttons)
+
+    async def posted(self) -> dict[str, str]:
+        """Ask, and post to every place: what became of each person's card."""
+        self.asked += 1
+        ask = {"agent": "billing", "tool": "refund", "arguments": {"charge": "ch_1"}}
+        opened = await self.approvals.open(read_ask(json.dumps(ask), over="temporal"), Origin(f"p{self.asked}", "r"))
+        assert isinstance(opened, Opened)
+        places = await self.approvals.places(opened.approval.id)
+        return {place.person: await self.desk.post(opened.approval.id, place.destination, place.person)
+                for place in places}  # fmt: skip
 
     async def row(self, approval: Approval) -> Approval:
         row = await self.store.read(lambda ledger: ledger.approval(approval.id))
@@ -193,6 +207,68 @@ async def test_l5_a_handler_that_breaks_leaves_the_card_pending(
     await office.desk.redraw_all(approval.id)
     assert (await office.row(approval)).pending
     assert office.world.channels[CHANNEL].message(card.ts).labels == ["Allow", "Decline", "Decline with a note"]
+
+
+async def test_l6_an_approver_who_left_keeps_nobody_else_from_being_asked(office: Office) -> None:
+    await office.apply("dm", guest=True)
+    office.world.deactivate(GUEST)
+    assert await office.posted() == {"dana": "posted", "gus": "failed"}
+    (first,) = await office.approvals.rows()
+    assert first.undeliverable is None
+    private = office.world.direct(office.world.people[DANA], office.world.teams["T01"]).id
+    assert "Allowed" in await office.told(DANA, office.world.channels[private].last("refund"), "Allow", private)
+    office.world.deactivate(DANA)
+    assert set((await office.posted()).values()) == {"failed"}
+    last = (await office.approvals.rows())[0]
+    assert last.pending
+    assert last.undeliverable is not None
+
+
+async def test_a_user_group_gives_the_role_for_as_long_as_somebody_is_in_it(office: Office) -> None:
+    groups = "approver: {permissions: [approvals:view, approvals:answer], groups: [slack:T01/S01]}"
+    mapped = (DIRECTORY % ("", f"slack:T01/{CHANNEL}")).replace("approver: [approvals:view, approvals:answer]", groups)
+    mapped = mapped.replace("ask: [dana, gus]", "ask: [role:approver]")
+    await office.store.write(lambda ledger: ledger.replace_directory(read_directory(mapped)))
+    office.world.set_usergroup("S01", [GUEST])
+    approval, card = await office.card()
+    assert "right to answer" in await office.told(OLA, card, "Allow")
+    assert (await office.row(approval)).pending
+    assert "Allowed" in await office.told(GUEST, card, "Allow")
+    assert (await office.row(approval)).decided_by == "gus"
+
+
+async def test_an_edit_in_the_form_is_shown_and_what_is_allowed_is_the_edited_text(office: Office) -> None:
+    approval, card = await office.card(arguments={"reason": "a & <b>"}, presentation=EDITABLE)
+    opened = await office.world.opened(office.world.press(DANA, CHANNEL, card.ts, label="Edit…"))
+    assert opened.fields[0]["element"]["initial_value"] == "a & <b>"
+    office.world.submit(opened, "charged twice")
+    await office.world.until(lambda: office.world.told(DANA))
+    assert "Look at the new text" in office.world.told(DANA)[-1]
+    await office.world.until(lambda: "charged twice" in office.world.channels[CHANNEL].message(card.ts).shown)
+    # What is shown is drawn first and written down then; Allow waits for both.
+    while "still being attached" in (told := await office.told(DANA, card, "Allow")):
+        pass
+    assert "Allowed" in told
+    row = await office.row(approval)
+    assert (row.status, row.content_revision) == (Status.APPROVED, 2)
+    assert json.loads(row.final_arguments) == {"reason": "charged twice"}
+
+
+async def test_always_allow_is_a_menu_for_the_presser_alone(office: Office) -> None:
+    rule = DIRECTORY.replace("approvals:answer]", "approvals:answer, approvals:delegate]", 1)
+    await office.store.write(lambda ledger: ledger.replace_directory(
+        read_directory(rule % ("", f"slack:T01/{CHANNEL}"))
+    ))  # fmt: skip
+    approval, card = await office.card(tool="notes.share")
+    office.world.press(DANA, CHANNEL, card.ts, label="Always allow…")
+    menu = await office.world.until(
+        lambda: next((m for m in office.world.channels[CHANNEL].messages if m.only == DANA and m.buttons), None)
+    )
+    office.world.press(DANA, CHANNEL, menu.ts, label=menu.labels[0])
+    await office.settled(card, "Dana Reyes")
+    await office.world.until(lambda: not office.world.channels[CHANNEL].message(menu.ts).buttons)
+    assert (await office.row(approval)).status is Status.APPROVED
+    assert len(await office.store.read(lambda ledger: ledger.rules("billing"))) == 1
 
 
 async def test_l7_a_decision_elsewhere_takes_the_buttons_away(office: Office) -> None:

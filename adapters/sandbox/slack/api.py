@@ -110,6 +110,8 @@ class WebApi:
             raise ApiError("user_not_found")
         if person.team != team.id:
             raise ApiError("cannot_dm_user" if person.team in self._world.teams else "user_not_visible")
+        if person.deactivated:
+            raise ApiError("user_disabled")
         return {"channel": {"id": self._world.direct(person, team).id}, "no_op": True, "already_open": True}
 
     async def info(self, team: Team, params: Json) -> Json:
@@ -242,7 +244,8 @@ class WebApi:
 
     def _writable(self, team: Team, params: Json) -> Channel:
         channel = self._readable(team, params)
-        if channel.archived:
+        # The private chat with somebody who left is closed.
+        if channel.archived or (channel.im is not None and self._world.people[channel.im].deactivated):
             raise ApiError("is_archived")
         return channel
 

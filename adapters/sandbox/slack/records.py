@@ -37,6 +37,7 @@ class Person(BaseModel):
     name: str
     team: str
     restricted: bool = False
+    deactivated: bool = False
 
 
 class Usergroup(BaseModel):

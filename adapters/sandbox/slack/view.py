@@ -76,7 +76,8 @@ class SlackView:
         channel = self._world.channels[str(body["chat"])]
         message = channel.message(str(body["message"]))
         button = _rows(message)[int(body["row"])][int(body["column"])]
-        press = self._world.press(str(body["person"]), channel.id, message.ts, value=button.get("value", ""))
+        label, value = button["text"]["text"], button.get("value", "")
+        press = self._world.press(str(body["person"]), channel.id, message.ts, label=label, value=value)
         return await self._answer(press)
 
     async def submit(self, body: Json) -> Json:

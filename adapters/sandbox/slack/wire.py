@@ -18,7 +18,8 @@ def user(person: Person) -> Json:
 def profile(person: Person) -> Json:
     """A user object of users.info."""
     return {
-        "id": person.id, "team_id": person.team, "name": person.name.lower().replace(" ", "."), "deleted": False,
+        "id": person.id, "team_id": person.team, "name": person.name.lower().replace(" ", "."),
+        "deleted": person.deactivated,
         "real_name": person.name, "is_bot": False, "is_restricted": person.restricted, "is_ultra_restricted": False,
         "profile": {"real_name": person.name, "display_name": person.name},
     }  # fmt: skip

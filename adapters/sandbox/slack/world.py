@@ -237,6 +237,13 @@ class World(Holdings):
         self.announce(old, new)
         return new.id
 
+    def deactivate(self, person: Person | str) -> None:
+        """Somebody leaves the workspace."""
+        who = self.people[_id(person)]
+        who.deactivated = True
+        self.keep(who)
+        self.announce()
+
     def revoke(self, team: str = "") -> None:
         """The bot's token is revoked."""
         of = self.teams[team or next(iter(self.teams))]
