@@ -40,10 +40,12 @@ people:
   kim: {{name: Kim Sato, identities: {{discord: 4203}}}}
 roles:
   admin: [admin, approvals:view, approvals:answer, approvals:delegate]
+  lead: [approvals:view, approvals:answer, approvals:delegate]
   approver: [approvals:view, approvals:answer]
 members:
   admin: [kim]
-  approver: [dana, ola]
+  lead: [dana]
+  approver: [ola]
 agents:
   sage:
     owner: dana
@@ -53,7 +55,7 @@ agents:
       - {{tool: payments.refund, activity: refund, task_queue: {QUEUE}}}
 routes:
   - match: {{agent: sage}}
-    ask: [role:admin, role:approver]
+    ask: [role:admin, role:lead, role:approver]
     at: ["telegram:{GROUP}", "slack:{TEAM}/{CHANNEL}", "discord:{DISCORD_CHANNEL}"]
 """
 SPOKEN: dict[str, Kind] = {"approved": "allowed", "auto": "allowed", "declined": "declined", "expired": "expired",

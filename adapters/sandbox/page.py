@@ -42,9 +42,15 @@ _HEADERS = {
 class Platform(Protocol):
     """One column of the page. Acts take the page's JSON body and raise ValueError or KeyError for a bad one.
 
-    A platform with forms has the act `submit` too. What a press opens is the `form` of its answer: `opened` (what
-    to submit), `title`, `words`, `fields`, and the labels `submit` and `close`. A button's `confirm` is such a form,
-    shown before the press.
+    A chat has `key`, `kind` (private, group, channel, forum), `title`, `people` (ids that see it), `members` (names),
+    `bot`, `started`, `closed`, `topics`, `messages`, and a `command` that may be typed. A message has `id`, `at`,
+    `author`, `text`, `parts` (each of a `kind`: text, title, small, divider or embed; with `text` and `entities`),
+    `documents`, rows of `buttons`, `edited`; and where it applies `reply`, `under` (whose thread it is in), `only` (the
+    one person who sees it), `prompt`, `service`.
+
+    A platform with forms has the act `submit` too. What an act leads to is the `form` of its answer: `opened` (what to
+    submit), `title`, `words`, `fields`, and the labels `submit` and `close`. A field has `name`, `label`, `value`,
+    `hint`, `error` and its limits. A button's `confirm` is such a form, shown before the press.
     """
 
     name: str

@@ -129,10 +129,29 @@ async def test_a_prompt_of_telegram_is_answered(chats: Chats) -> None:
     await expect(chats.story("refund")).to_contain_text("Note: Not at all", timeout=WAIT_MS)
 
 
-@pytest.mark.parametrize("platform", ["slack", "discord"])
+@pytest.mark.parametrize("platform", PLATFORMS)
 async def test_commands_are_typed(chats: Chats, platform: str) -> None:
-    await chats.write(platform, "/placet pending")
+    if platform == "telegram":
+        await chats.column("telegram").get_by_role("navigation").get_by_role("button", name="Placet").click()
+    await chats.write(platform, "/pending" if platform == "telegram" else "/placet pending")
     await expect(chats.column(platform)).to_contain_text("Nothing waits for you.", timeout=WAIT_MS)
+
+
+async def test_an_edit_in_a_form_changes_the_card_in_all_chats(demo: Demo, chats: Chats) -> None:
+    await chats.column("telegram").get_by_role("navigation").get_by_role("button", name="Approvals").click()
+    await chats.ask("message", "Write to a customer")
+    await chats.card("slack", "Write to a customer").get_by_role("button", name="Edit").click()
+    form = chats.page.get_by_test_id("form")
+    subject = form.get_by_label("Subject")
+    await expect(subject).to_have_value("Your refund")
+    await subject.fill("Your second refund")
+    await chats.page.get_by_test_id("form-submit").click()
+    for platform in PLATFORMS:
+        card = chats.card(platform, "Write to a customer")
+        await expect(card).to_contain_text("Your second refund", timeout=WAIT_MS)
+    await chats.press("discord", "Write to a customer", "Allow")
+    await chats.everywhere("Write to a customer", "Done.")
+    assert "Your second refund" in (demo.folder / "outbox.jsonl").read_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
