@@ -52,7 +52,7 @@ def _findings(ledger: Ledger, on: Collection[str], switches: Mapping[str, str]) 
     reachable = [person for person in people.values() if person.id in linked]
     for number, route in enumerate(ledger.routes(), 1):
         yield from _of_route(f"route {number}", route, reachable, mapped)
-        for place in (*route.at, *(route.escalate.at if route.escalate else ())):
+        for place in dict.fromkeys((*route.at, *(route.escalate.at if route.escalate else ()))):
             if (platform := _off(place, on, switches)) is not None:
                 yield Finding("warn", f"route {number} asks at {place}, but {platform} is off",
                               f"set {switches[platform]}, or take the place out of placet.yaml")  # fmt: skip
