@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -40,7 +41,7 @@ def tables_from(section: Mapping[str, Any] | None) -> Tables:
       defaults: {crm: {operation: find, visibility: private}}   # what the tool takes where one is unset
       url_fields: {acme.fetch: [url]}                 # where it fetches from
       recipients: {crm: [to, cc]}                     # all arguments that say whom it reaches
-      amounts: {acme.pay: [total, currency]}          # for rules about money
+      amounts: {acme.pay: [total, currency], paypal: [/amount/value, /amount/currency_code]}   # for rules about money
       commands: [acme.run]                            # its arguments are a program
       reaches_nobody:                                 # these calls are a write where they would be a send
         crm: [{operations: [mail], empty: [to, cc], equal: {visibility: [private]}, only: [subject, body]}]
@@ -85,7 +86,7 @@ class _Overlay:
         for path, tool, value in self._each("recipients"):
             self._change(path, tool, recipients=_names(path, value))
         for path, tool, value in self._each("amounts"):
-            names = _names(path, value)
+            names = tuple(_place(path, name) for name in _list(path, value))
             if len(names) != 2:
                 raise BadEffects(
                     path, "must name two arguments: the amount and its currency, such as [amount, currency]"
@@ -194,6 +195,11 @@ def _name(path: tuple[str, ...], name: Any) -> str:
 
 def _names(path: tuple[str, ...], value: Any) -> tuple[str, ...]:
     return tuple(key_of(_name(path, name)) for name in _list(path, value))
+
+
+def _place(path: tuple[str, ...], name: Any) -> str:
+    """An argument by its name, or a value further in by its pointer."""
+    return name if isinstance(name, str) and re.fullmatch(r"(/([^~/]|~[01])+)+", name) else key_of(_name(path, name))
 
 
 def _list(path: tuple[str, ...], value: Any) -> list[Any]:

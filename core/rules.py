@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -12,23 +12,26 @@ from enum import StrEnum
 from typing import Any
 
 from core.approvals import Effect
-from core.canonical import parts_of, value_at
+from core.canonical import parts_of, pointer_of, value_at
 from core.effects import OVERRIDE, Call, Reading, Row, Tables, arguments_of, key_of, members, readings_of, said_by_name
 from core.formats import money_of
 from core.origins import origin_of
 from core.visible import units, visible
 from core.wording import VALUE_LIMIT, bounded, fill, moment_text
 
-# Arguments that say whom a call reaches, where goes what it fetches, what it runs, and how much it moves: one that a
-# rule does not look at could turn an allowed call into another.
+# Arguments that say whom a call reaches, where it goes, what it runs, and how much it moves: one that a rule does not
+# look at could make another call of an allowed one.
 _PEOPLE = frozenset(str.split("""
     to cc bcc recipient recipients torecipients ccrecipients bccrecipients email emails attendees invitees guests
     participants channel channels channelid chat chatid conversation conversationid user users userid phone phonenumber
     sharewith
 """))  # fmt: skip
 _ADDRESSES = frozenset(str.split("""
-    url urls uri href endpoint baseurl apiurl targeturl requesturl host hostname proxy proxies proxyurl unixsocket
-    socketpath resolve connectto
+    url urls uri href endpoint link baseurl apiurl targeturl requesturl webhook webhookurl callbackurl hostname
+"""))  # fmt: skip
+# With these a request to one host ends at another.
+_DETOURS = frozenset(str.split("""
+    host proxy proxies proxyurl httpproxy httpsproxy allproxy baseurl unixsocket socketpath resolve connectto
 """))  # fmt: skip
 _PROGRAMS = frozenset(str.split("""
     command commands cmd commandline argv script scripts code source program sql statement statements expression shell
@@ -154,8 +157,9 @@ def scopes_of(call: Call, tables: Tables) -> list[Scope]:
     """
     tool, operation = call.tool, call.operation
     found = [Scope(ScopeKind.ARGUMENTS, tool, operation, call.digest)] if call.digest else []
-    readings, given = readings_of(tables, tool, operation), arguments_of(call.arguments)
+    readings = readings_of(tables, tool, operation)
     rows = [reading.row for reading in readings]
+    given = _Given(arguments_of(call.arguments), tuple(_walk(call.arguments)))
     if call.unlisted_run or _is_command(rows, given):
         return found
     if (people := _people(call, rows, given)) is not None:
@@ -176,7 +180,7 @@ def scopes_for(call: Call, effect: Effect, tables: Tables, needed: int = 1) -> l
     the rule would cover.
 
     Exactly these arguments, and at most one that is wider: the recipients or the host where the call has such, and only
-    where they can be read; the operation, or the tool of a call without one, only where neither says more about how
+    where they can be read; the operation, or the tool of a call without one, only where no argument says more about how
     far a call reaches. Nothing for money, nor where more than one must allow. The runtime plays no part: drafts and
     external calls are opened through the same rules as turns, so a rule is as good for them.
     """
@@ -200,70 +204,103 @@ def scopes_for(call: Call, effect: Effect, tables: Tables, needed: int = 1) -> l
 # What a call says of whom it reaches, where, and how much it moves
 
 
-def _is_command(rows: Sequence[Row], given: Mapping[str, Sequence[Any]]) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A value of an object at any depth of the arguments, and the key of its name."""
+
+    pointer: str
+    name: str
+    value: Any
+
+    @property
+    def outermost(self) -> bool:
+        return self.pointer.count("/") == 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The arguments by key, and every value in them at any depth."""
+
+    outermost: Mapping[str, Sequence[Any]]
+    all: Sequence[_Member]
+
+    def values(self, names: Collection[str]) -> list[Any]:
+        return [value for name, found in self.outermost.items() if name in names for value in found]
+
+    def says_more(self, names: Collection[str], *, but: str = "", nested: bool = False) -> bool:
+        """Whether an argument of these names says something, other than the one that the pointer `but` leads to."""
+        return any(
+            each.name in names and each.pointer != but and not (nested and each.outermost) and not _is_empty(each.value)
+            for each in self.all
+            # What an object says, its members say.
+            if not isinstance(each.value, dict)
+        )
+
+
+def _is_command(rows: Sequence[Row], given: _Given) -> bool:
     """Whether the arguments hold a program: the table says so, or the name of an argument does."""
-    if any(row.command for row in rows):
-        return True
+    if not rows:
+        return any(each.name in _PROGRAMS for each in given.all)
     operations = {name for row in rows if row.operations for name in row.operation_fields}
-    return any(name in _PROGRAMS and name not in operations for name in given)
+    return any(row.command for row in rows) or any(name in _PROGRAMS - operations for name in given.outermost)
 
 
 def _rows(call: Call, tables: Tables) -> list[Row]:
     return [reading.row for reading in readings_of(tables, call.tool, call.operation)]
 
 
-def _people(call: Call, rows: Sequence[Row], given: Mapping[str, Sequence[Any]]) -> str | None:
+def _people(call: Call, rows: Sequence[Row], given: _Given) -> str | None:
     """The value of the recipient scope; None where a recipient cannot be read, or there is none."""
     known = {name for row in rows for name in row.recipients}
-    pointer = ""
+    pointer = "" if known else call.presentation.recipient or ""
     if known:
-        values = [value for name in given if name in known | _PEOPLE for value in given[name]]
-    else:
-        pointer = call.presentation.recipient or ""
-        others = [name for name in given if name in _PEOPLE and name != key_of(parts_of(pointer + "/")[0])]
-        if not pointer.startswith("/") or any(not _is_empty(value) for name in others for value in given[name]):
-            return None
+        values = given.values(known | _PEOPLE)
+    elif pointer.startswith("/"):
         values = [value_at(call.arguments, pointer)]
+    else:
+        return None
+    if given.says_more(_PEOPLE, but=pointer, nested=bool(known)):
+        return None
     people: set[str] = set()
     for value in members(value for value in values if not _is_empty(value)):
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        if not isinstance(value, str) or not _is_plain(value):
+        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(text, str) or not _is_plain(text):
             return None
-        people.add(value)
+        people.add(text)
     return json.dumps([pointer, *sorted(people)], ensure_ascii=False) if people else None
 
 
-def _host(call: Call, readings: Sequence[Reading], given: Mapping[str, Sequence[Any]]) -> str | None:
+def _host(call: Call, readings: Sequence[Reading], given: _Given) -> str | None:
     """The value of the host scope: one origin, with the method of a tool that has one."""
     rows = [reading.row for reading in readings]
     fields = {name for row in rows for name in row.url_fields}
-    if fields:
-        values = [value for name in given if name in fields for value in given[name]]
-    else:
-        pointer = call.presentation.url or ""
-        if not pointer.startswith("/"):
-            return None
-        fields, values = {key_of(parts_of(pointer)[0])}, [value_at(call.arguments, pointer)]
-    others = [name for name in given if name in _ADDRESSES and name not in fields]
-    if any(not _is_empty(value) for name in others for value in given[name]):
+    if not fields:
+        # The presentation is the asker's: it may only point at what is an address by its name.
+        parts = parts_of(call.presentation.url or "")
+        fields = {key_of(parts[0])} & _ADDRESSES if len(parts) == 1 else set()
+    others = (name for name in _ADDRESSES - fields if name in given.outermost)
+    if any(not _is_empty(value) for value in given.values(set(others))) or given.says_more(_DETOURS):
         return None
-    origins = {origin_of(value) for value in members(value for value in values if not _is_empty(value))}
+    values = (value for value in given.values(fields) if not _is_empty(value))
+    origins = {origin_of(value) for value in members(values)}
     origin = origins.pop() if len(origins) == 1 else None
     if origin is None or not any("method" in row.fields for row in rows):
         return origin
+    method = _method(readings, given)
+    return f"{method} {origin}" if method else None
+
+
+def _method(readings: Sequence[Reading], given: _Given) -> str:
+    """The one HTTP method that a call names, or its tool takes; "" where that cannot be read."""
+    readings = [each for each in readings if "method" in each.row.fields]
     # `http.post`, or an operation `POST`, names the method too.
-    named = min((each.operation for each in readings if "method" in each.row.fields), key=len)
-    default = [row.defaults["method"] for row in rows if "method" in row.defaults]
-    stated = [*([named] if named else []), *given.get("method", [])] or default
+    named = min((each.operation for each in readings), key=len)
+    stated = [*([named] if named else []), *given.values(("method",))]
+    stated = stated or [each.row.defaults["method"] for each in readings if "method" in each.row.defaults]
     methods = {value.upper() if isinstance(value, str) else "" for value in members(stated)}
     method = methods.pop() if len(methods) == 1 else ""
-    # A header can make another method of it.
-    if not _METHOD.fullmatch(method) or any(
-        OVERRIDE.search(str(value)) for values in given.values() for value in values
-    ):
-        return None
-    return f"{method} {origin}"
+    overridden = any(OVERRIDE.search(str(value)) for values in given.outermost.values() for value in values)
+    return method if _METHOD.fullmatch(method) and not overridden else ""
 
 
 def _amounts(call: Call, tables: Tables) -> list[tuple[Decimal, str]]:
@@ -272,44 +309,41 @@ def _amounts(call: Call, tables: Tables) -> list[tuple[Decimal, str]]:
     The arguments that the table names, else the money lines of the presentation. An amount that neither shows, or a
     quantity other than 1, makes all of it unreadable.
     """
+    known = {row.amount for row in _rows(call, tables) if row.amount is not None}
+    lines = [] if known else [line for line in call.presentation.lines if line[2:] and line[2].startswith("money:")]
+    pairs = known or {(line[1], line[2].removeprefix("money:")) for line in lines}
     given = arguments_of(call.arguments)
-    pairs = [row.amount for row in _rows(call, tables) if row.amount is not None and row.amount[0] in given]
-    read: set[str] = set()
-    found: list[tuple[Any, Any]] = []
-    for amount, currency in dict.fromkeys(pairs):
-        found += [(value, code) for value in given[amount] for code in given.get(currency, [None])]
-        read.add(amount)
-    if not pairs:
-        for _, source, *form in call.presentation.lines:
-            if form and form[0].startswith("money:"):
-                found.append(
-                    (value_at(call.arguments, source), value_at(call.arguments, form[0].removeprefix("money:")))
-                )
-                read.add(source)
-    amounts = [money_of(amount, currency) for amount, currency in found]
-    if any(amount is None for amount in amounts) or not all(
-        _is_read(*each, read) for each in _walk(call.arguments, "")
-    ):
+
+    def values(name: str) -> Sequence[Any]:
+        return [value_at(call.arguments, name)] if name.startswith("/") else given.get(name, [None])
+
+    found = [
+        money_of(value, code) for amount, currency in pairs for value in values(amount) for code in values(currency)
+    ]
+    read = {amount for amount, _ in pairs}
+    if not all(_is_read(each, read) for each in _walk(call.arguments)):
         return []
-    return [amount for amount in amounts if amount is not None]
+    readable = [money for money in found if money is not None]
+    return readable if len(readable) == len(found) else []
 
 
-def _is_read(pointer: str, name: str, value: Any, read: set[str]) -> bool:
+def _is_read(member: _Member, read: set[str]) -> bool:
     """Whether an argument is no amount, or one that was looked at."""
-    if name not in _AMOUNTS or isinstance(value, dict | list) or value is None:
+    if member.name not in _AMOUNTS or isinstance(member.value, dict | list) or member.value is None:
         return True
-    return pointer in read or (pointer.count("/") == 1 and name in read) or (name in ("quantity", "qty") and value == 1)
+    if member.name in ("quantity", "qty"):
+        return bool(member.value == 1)
+    return member.pointer in read or (member.outermost and member.name in read)
 
 
-def _walk(value: Any, pointer: str) -> Iterator[tuple[str, str, Any]]:
-    """Every member of objects at any depth, with its pointer and the key of its name."""
-    waiting = [(pointer, value)]
+def _walk(arguments: Any) -> Iterator[_Member]:
+    waiting = [("", arguments)]
     while waiting:
         pointer, value = waiting.pop()
         if isinstance(value, Mapping):
             for name, member in value.items():
-                here = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-                yield here, key_of(name), member
+                here = f"{pointer}{pointer_of([name])}"
+                yield _Member(here, key_of(name), member)
                 waiting.append((here, member))
         elif isinstance(value, list):
             waiting += [(f"{pointer}/{at}", member) for at, member in enumerate(value)]

@@ -106,7 +106,7 @@ def test_w2_an_empty_argument_gives_no_rule_that_is_wider_than_the_call() -> Non
         assert set(offered(call("slack.post_message", channel=empty, text="hello"))) == {ARGUMENTS}
         assert set(offered(call("web_fetch", url=empty))) == {ARGUMENTS}
         assert set(offered(call("acme.notify", shown={"recipient": "/to"}, to=empty))) == {ARGUMENTS}
-        assert set(offered(call("acme.notify", shown={"url": "/at"}, at=empty))) == {ARGUMENTS}
+        assert set(offered(call("acme.notify", shown={"url": "/url"}, url=empty))) == {ARGUMENTS}
     assert set(offered(call("slack.post_message", text="hello"))) == {ARGUMENTS}
     assert set(offered(call("acme.notify", shown={"recipient": "/nobody"}, to="x"))) == {ARGUMENTS}
 
@@ -128,6 +128,12 @@ def test_a_recipient_that_only_the_presentation_knows_is_bound_to_where_it_stand
     assert not lets(reach, call("acme.notify", shown={"recipient": "/text"}, who="everybody", text="ops"))
     assert not lets(reach, call("acme.notify", shown=shown, who="ops", cc="everybody"))
     assert not lets(reach, call("acme.notify", shown={"recipient": "ops"}, who="everybody"))
+    assert not lets(reach, call("acme.notify", shown=shown, who="ops", options={"bcc": ["everybody"]}))
+    deep = {"recipient": "/mail/to"}
+    inner = offered(call("acme.notify", shown=deep, mail={"to": "ops", "cc": ""}))[RECIPIENT]
+    assert lets(inner, call("acme.notify", shown=deep, mail={"to": "ops", "text": "x"}))
+    assert not lets(inner, call("acme.notify", shown=deep, mail={"to": "ops", "cc": "everybody"}))
+    assert not lets(inner, call("acme.notify", shown={"recipient": "/mail/to/0"}, mail={"to": ["ops", "everybody"]}))
     # A literal is the agent's own word: nothing is known from it.
     assert set(offered(call("acme.notify", shown={"recipient": "ops"}, who="ops"))) == {ARGUMENTS}
 
@@ -154,11 +160,26 @@ def test_a_fetch_may_be_allowed_to_its_host_with_its_method() -> None:
         call("http_request", url="https://api.example.com", URL="https://evil.example", method="POST"),
         call("http_request", url="https://api.example.com", proxy="https://evil.example", method="POST"),
         call("http_request", url="https://api.example.com", method=["POST", "PUT"]),
+        call("http_request", url="https://api.example.com", method="POST", options={"proxy": "https://evil.example"}),
+        call("http_request", url="https://api.example.com", method="POST", headers={"Host": "evil.example"}),
+        call("http_request", url="/v1", base_url="https://api.example.com", method="POST"),
         call("http_request", url="https://api.example.com", method="POST", headers={"X-HTTP-Method-Override": "PUT"}),
     ):
         assert not lets(reach, other), other
     assert not lets(replace(reach, value="DELETE https://api.example.com"),
                     call("http_request", url="https://api.example.com", method="DELETE"))  # fmt: skip
+
+
+def test_a_presentation_may_point_only_at_what_is_an_address_by_its_name() -> None:
+    shown = {"url": "/endpoint"}
+    reach = offered(call("acme.pull", shown=shown, endpoint="https://a.example/x"))[HOST]
+    assert lets(reach, call("acme.pull", shown=shown, endpoint="https://a.example/y"))
+    assert not lets(
+        reach, call("acme.pull", shown={"url": "/note"}, note="https://a.example", endpoint="https://b.example")
+    )
+    assert not lets(reach, call("acme.pull", shown=shown, endpoint="https://a.example", url="https://b.example"))
+    assert set(offered(call("acme.pull", shown={"url": "/note"}, note="https://a.example"))) == {ARGUMENTS}
+    assert set(offered(call("acme.pull", shown={"url": "https://a.example"}, x="y"))) == {ARGUMENTS}
 
 
 def test_a_fetch_without_a_method_is_what_the_tool_takes_and_a_browser_has_none() -> None:
@@ -364,9 +385,20 @@ def test_a_money_rule_reads_the_presentation_where_the_table_knows_no_amount() -
     assert not lets(limit, call("acme.delete_order", shown=SHOWN, sum=4900, unit="GBP", note="x", total=1))
     away = {"lines": [["Amount", "/note", "money:/unit"]]}
     assert not lets(limit, call("acme.delete_order", shown=away, sum=9_000_000, unit="GBP", note=1))
-    # Where the table knows the argument, a presentation cannot point elsewhere.
+    # Where the table knows the argument, a presentation cannot point elsewhere; a refund of no amount is of all of it.
     known = money_rule(Scope(TOOL, "stripe.refund", ""))
     assert not lets(known, call("stripe.refund", shown=away, amount=9_000_000, currency="GBP", unit="GBP", note=1))
+    assert not lets(known, call("stripe.refund", shown=away, charge="ch_1", unit="GBP", note=1))
+
+
+def test_a_money_rule_reads_an_amount_further_in_where_the_directory_points_at_it() -> None:
+    tables = tables_from({"amounts": {"paypal": ["/amount/value", "/amount/currency_code"]}})
+    limit = money_rule(Scope(OPERATION, "paypal", "refund"))
+    refund = {"amount": {"value": "49.00", "currency_code": "GBP"}}
+    assert lets(limit, call("paypal", "refund", **refund), tables)
+    assert not lets(limit, call("paypal", "refund", **refund))
+    assert not lets(limit, call("paypal", "refund", amount={"value": "50.01", "currency_code": "GBP"}), tables)
+    assert not lets(limit, call("paypal", "refund", **refund, fee={"value": "1.00", "currency_code": "GBP"}), tables)
 
 
 def test_a_money_rule_needs_an_expiry_and_both_halves_of_its_ceiling() -> None:
