@@ -103,7 +103,7 @@ class Seen:
     def cards(self) -> list[Message]:
         return [message for message in self.group.messages if message.sender == BOT and "refund" in message.text]
 
-    async def card(self, *, number: int = 1, timeout: float = 30) -> Message:
+    async def card(self, *, number: int = 1, timeout: float = 60) -> Message:
         """The newest card, once so many are there and its buttons work."""
 
         def found() -> Message | None:
@@ -112,7 +112,7 @@ class Seen:
 
         return await self.world.until(found, timeout)
 
-    async def settled(self, card: Message, words: str, timeout: float = 30) -> Message:
+    async def settled(self, card: Message, words: str, timeout: float = 60) -> Message:
         """The card, once it has no buttons and says these words."""
 
         def found() -> Message | None:
@@ -121,7 +121,7 @@ class Seen:
 
         return await self.world.until(found, timeout)
 
-    async def press(self, card: Message, label: str, *, by: int = DANA, timeout: float = 15) -> str:
+    async def press(self, card: Message, label: str, *, by: int = DANA, timeout: float = 30) -> str:
         """Press a button; what the presser is told."""
         press = self.world.press(by, GROUP, card.id, label=label)
         return (await self.world.answer(press, timeout)).text
@@ -209,7 +209,7 @@ class Stack:
     async def audit(self, approval: Approval) -> list[AuditLine]:
         return list(await self.store.read(lambda ledger: ledger.audit_of(approval.id)))
 
-    async def until(self, check: Callable[[Approval], bool], timeout: float = 30) -> Approval:
+    async def until(self, check: Callable[[Approval], bool], timeout: float = 60) -> Approval:
         """The newest approval, once the check holds."""
 
         async def holds() -> Approval | None:
@@ -219,11 +219,11 @@ class Stack:
         found: Approval = await eventually(holds, timeout)
         return found
 
-    async def decided(self, status: Status, timeout: float = 30) -> Approval:
+    async def decided(self, status: Status, timeout: float = 60) -> Approval:
         return await self.until(lambda row: row.status is status, timeout)
 
 
-async def eventually(check: Callable[[], Any], timeout: float = 30) -> Any:
+async def eventually(check: Callable[[], Any], timeout: float = 60) -> Any:
     """What the coroutine function `check` answers once that is true; asked again every 50 ms."""
     async with asyncio.timeout(timeout):
         while True:
