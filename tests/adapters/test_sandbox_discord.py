@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from adapters.sandbox import Sandbox
-from adapters.sandbox.discord import Bot, World, markdown, token_of
+from adapters.sandbox.discord import Bot, World, markdown, token_of, wire
 
 BOT, DANA, OLA, GUILD, CHANNEL, FORUM = 8000000001, 4201, 4202, 500, 600, 610
 Json = dict[str, Any]
@@ -303,6 +303,22 @@ async def test_a_deferred_answer_is_filled_in_within_15_minutes(rest: httpx.Asyn
     assert more.status_code == 200
     world.skip(900)
     assert (await rest.patch(original, json={"content": "late"})).json()["code"] == 50027
+
+
+async def test_an_answer_with_buttons_says_what_it_answered_and_can_be_replaced(
+    rest: httpx.AsyncClient, world: World
+) -> None:
+    message = await card(rest)
+    menu: Json = {"content": "Which?", "flags": 64, "components": [{"type": 1, "components": [ALLOW]}]}
+    await rest.post(callback(world.press(DANA, CHANNEL, message, label="Allow")), json={"type": 4, "data": menu})
+    shown = world.channel(CHANNEL).last("Which?")
+    pick = world.press(DANA, CHANNEL, shown.id, label="Allow")
+    event = wire.interaction(world, pick)["message"]
+    assert (event["flags"], event["interaction_metadata"]["interacted_message_id"]) == (64, str(message))
+    await rest.post(callback(pick), json={"type": 7, "data": {"content": "Done.", "components": []}})
+    answer = await world.answer(pick)
+    assert (answer.text, answer.ephemeral) == ("Done.", True)
+    assert (shown.content, shown.buttons) == ("Done.", [])
 
 
 async def test_a_modal_opens_first_or_never(rest: httpx.AsyncClient, world: World) -> None:

@@ -203,8 +203,8 @@ async def test_a_trigger_opens_one_form_within_three_seconds(client: AsyncWebCli
         world.submit(view, "again")
 
 
-async def respond(url: str) -> int:
-    body = {"response_type": "ephemeral", "replace_original": False, "text": "word"}
+async def respond(url: str, **more: Any) -> int:
+    body = {"response_type": "ephemeral", "replace_original": False, "text": "word"} | more
     async with aiohttp.ClientSession() as session, session.post(url, json=body) as answer:
         return answer.status
 
@@ -216,6 +216,49 @@ async def test_a_response_url_works_five_times_and_half_an_hour(client: AsyncWeb
     late = await pressed(client, world)
     world.skip(1801)
     assert await respond(late.response_url) == 404
+
+
+async def test_an_ephemeral_message_is_its_persons_own_and_can_be_replaced_through_a_press(
+    client: AsyncWebClient, world: World
+) -> None:
+    world.channels[CHANNEL].members.add(OTTO)
+    rows = [{"type": "actions", "block_id": "menu/1", "elements": [button(text=text("Everything"))]}]
+    sent = await client.chat_postEphemeral(channel=CHANNEL, user=DANA, text="Which?", blocks=rows)
+    with pytest.raises(ValueError, match="does not see"):
+        world.press(OTTO, CHANNEL, sent["message_ts"], label="Everything")
+    press = world.press(DANA, CHANNEL, sent["message_ts"], label="Everything")
+    payload = world.envelopes[press.envelope].payload
+    assert payload["container"]["is_ephemeral"]
+    assert "message" not in payload
+    assert payload["actions"][0]["block_id"] == "menu/1"
+    assert await refusal(client.chat_update(channel=CHANNEL, ts=sent["message_ts"], text="x")) == "message_not_found"
+    assert await respond(press.response_url, replace_original=True, text="Done.") == 200
+    shown = world.channels[CHANNEL].message(sent["message_ts"])
+    assert (shown.shown, shown.buttons) == ("Done.", [])
+    on_a_card = await pressed(client, world)
+    assert await respond(on_a_card.response_url, replace_original=True) == 400
+    assert on_a_card.words == []
+
+
+async def test_a_user_group_says_who_is_in_it_to_its_own_workspace(sandbox: Sandbox, world: World) -> None:
+    client = client_of(sandbox)
+    world.add_team("T02", "Bolt", token="xoxb-other")
+    world.set_usergroup("S01", [DANA])
+    world.set_usergroup("S02", [OTTO], team="T02")
+    assert (await client.usergroups_users_list(usergroup="S01"))["users"] == [DANA]
+    for group in ("S02", "S99", ""):
+        assert await refusal(client.usergroups_users_list(usergroup=group)) == "no_such_subteam"
+    world.set_usergroup("S01", [])
+    assert (await client.usergroups_users_list(usergroup="S01"))["users"] == []
+
+
+async def test_nobody_writes_to_somebody_who_left(client: AsyncWebClient, world: World) -> None:
+    private = (await client.conversations_open(users=DANA))["channel"]["id"]
+    await client.chat_postMessage(channel=private, text="card")
+    world.deactivate(DANA)
+    assert await refusal(client.chat_postMessage(channel=private, text="card")) == "is_archived"
+    assert await refusal(client.conversations_open(users=DANA)) == "user_disabled"
+    assert (await client.users_info(user=DANA))["user"]["deleted"]
 
 
 async def test_a_file_must_be_uploaded_whole_before_it_is_shared(client: AsyncWebClient, world: World) -> None:
