@@ -19,7 +19,7 @@ from rich.console import Console
 
 from adapters.embedded import Server, ValkeyServer
 from adapters.logs import configure_logs
-from tests.bench import deciding, demo, presses, redraws, temporal
+from tests.bench import chats, deciding, demo, presses, redraws, temporal
 from tests.bench.figures import Figure, show, write
 from tests.services import PostgresServer
 
@@ -48,6 +48,13 @@ async def redraws_telegram(folder: Path) -> Sequence[Figure]:
         return await redraws.measure_redraws(folder, valkey.url)
 
 
+async def chats_all(folder: Path) -> Sequence[Figure]:
+    async with AsyncExitStack() as stack:
+        valkey = ValkeyServer(folder)
+        await started(stack, valkey)
+        return [*await chats.measure_chats(folder, valkey.url), *await chats.measure_memory(folder, valkey.url)]
+
+
 async def started(stack: AsyncExitStack, *servers: Server) -> None:
     for server in servers:
         stack.push_async_callback(server.stop)
@@ -59,6 +66,7 @@ MEASURES: dict[str, Measure] = {
     "press-sqlite": press_sqlite,
     "deciding": deciding.measure_deciding,
     "redraws": redraws_telegram,
+    "chats": chats_all,
     "demo": demo.measure_demo,
     "temporal": temporal.measure_temporal,
 }

@@ -1,0 +1,274 @@
+"""Three platforms at once: how fast many cards arrive and are redrawn, presses meanwhile, and what open cards cost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+
+from adapters.sandbox import Sandbox
+from adapters.sandbox.discord import token_of
+from bots.discord import Discord
+from bots.discord import Settings as DiscordSettings
+from bots.slack import Settings as SlackSettings
+from bots.slack import Slack
+from bots.telegram import Settings as TelegramSettings
+from bots.telegram import Telegram
+from core.approvals import Approval, Destination, Kind, Verdict
+from core.desk import Desk
+from core.ports import Ledger as Rows
+from core.ports import Slow, Surface, Unavailable
+from core.redaction import Redaction
+from tests.bench.figures import Figure, percentile
+from tests.bench.presses import Door, a_door
+from tests.bots.telegram_bench import Chores, hooks
+from tests.builders import an_approval
+
+CARDS, CHATS, SCALE, PRESSES = 500, 10, 2, 20
+# Each platform publishes about one message a second for one chat; this many may go at once (Telegram, Slack, Discord).
+AT_ONCE = CHATS * (3 + 3 + 5)
+PUBLISHED = 3 * CHATS
+# As many on each platform; more would only measure Slack's minute.
+REDRAWN = 180
+FEW, MANY = 100, 10_000
+BOT_OF_TELEGRAM = 7001
+TELEGRAM, TEAM, SLACK, APP, BOT = "7001:" + "AAEE" * 8 + "AAA", "T01", "xoxb-bench-AAAA", "xapp-bench-AAAA", 8001
+FIRST_CHAT, GUILD = 500_000, 500
+
+
+def furnish(sandbox: Sandbox, chats: int) -> list[Destination]:
+    """So many chats on each platform, and where they are."""
+    sandbox.add_bot(TELEGRAM, "placet_bot", name="Placet")
+    places = []
+    for number in range(FIRST_CHAT, FIRST_CHAT + chats):
+        sandbox.add_person(number, f"Person {number}")
+        sandbox.telegram.start(number)
+        places.append(Destination("telegram", "", str(number)))
+    slack = sandbox.slack
+    slack.add_team(TEAM, "Acme", token=SLACK, app_token=APP, signing_secret="bench")
+    person = slack.add_person("U01", "Dana Reyes")
+    for number in range(chats):
+        slack.add_channel(f"C{number:03}", f"channel-{number}", [person])
+        places.append(Destination("slack", TEAM, f"C{number:03}"))
+    discord = sandbox.discord
+    discord.add_bot(BOT, "placet", name="Placet")
+    guild = discord.add_guild(GUILD, "Acme", [discord.add_person(4201, "Dana Reyes", "dana")])
+    for number in range(600, 600 + chats):
+        discord.add_channel(number, guild, f"channel-{number}")
+        places.append(Destination("discord", "", str(number)))
+    # In turn, so that approvals in their order spread over all chats.
+    return [
+        place for three in zip(*(places[n * chats : (n + 1) * chats] for n in range(3)), strict=True) for place in three
+    ]
+
+
+def surfaces(urls: Sequence[str], pace: float) -> dict[str, Surface]:
+    """The three bots against a sandbox, by its addresses."""
+    telegram, slack, discord, gateway = urls
+    return {
+        "telegram": Telegram(
+            TelegramSettings.model_validate({"telegram_token": [TELEGRAM], "telegram_base_url": telegram}),
+            hooks(Chores()), pace=pace,
+        ),
+        "slack": Slack(
+            SlackSettings.model_validate(
+                {"slack_bot_token": [SLACK], "slack_app_token": APP, "slack_base_url": slack}
+            ),
+            hooks(Chores()), pace=pace,
+        ),
+        "discord": Discord(
+            DiscordSettings.model_validate({"discord_token": [token_of(BOT)], "discord_base_url": discord, "discord_gateway_url": gateway}),
+            hooks(Chores()), pace=pace,
+        ),
+    }  # fmt: skip
+
+
+def urls_of(sandbox: Sandbox) -> tuple[str, str, str, str]:
+    return sandbox.url, sandbox.slack_base_url, sandbox.discord_base_url, sandbox.discord_gateway_url
+
+
+@dataclass(frozen=True)
+class Room:
+    """The door, the desk and three bots."""
+
+    door: Door
+    desk: Desk
+
+    async def open(
+        self, places: Sequence[Destination], count: int, first: int = 0
+    ) -> list[tuple[Approval, Destination]]:
+        """So many approvals, each asked in one chat."""
+        now = self.desk.clock.now()
+        asked = []
+        for number in range(first, first + count):
+            place = places[number % len(places)]
+            route = {"ask": ["role:approver"], "at": [f"{place.platform}:{place.chat}"]}
+            approval = an_approval(created_at=now, expires_at=now + timedelta(days=7), workflow_id=f"w-{number}",
+                                   first_run_id="1", route=route)  # fmt: skip
+            asked.append((approval, place))
+
+        def insert(ledger: Rows) -> None:
+            for approval, _ in asked:
+                ledger.insert(approval)
+
+        await self.door.store.write(insert)
+        return asked
+
+    async def post(self, approval: Approval, place: Destination) -> None:
+        """As its workflow does: tried again after the platform's own delay."""
+        while True:
+            try:
+                posted = await self.desk.post(approval.id, place, "")
+            except (Slow, Unavailable) as fault:
+                await asyncio.sleep(fault.after if isinstance(fault, Slow) else 0.1)
+            else:
+                assert posted == "posted", posted
+                return
+
+
+@asynccontextmanager
+async def a_room(url: str, redis_url: str, urls: Sequence[str], pace: float) -> AsyncIterator[Room]:
+    async with AsyncExitStack() as stack:
+        door = await stack.enter_async_context(a_door(url, redis_url))
+        approvals, bots = door.approvals, surfaces(urls, pace)
+        desk = Desk(store=door.store, approvals=approvals, surfaces=bots, clock=approvals.clock, meter=approvals.meter,
+                    redaction=Redaction(b"bench" * 8))  # fmt: skip
+        for bot in bots.values():
+            stack.push_async_callback(bot.close)
+        stack.push_async_callback(desk.close)
+        yield Room(door, desk)
+
+
+async def measure_chats(folder: Path, redis_url: str) -> list[Figure]:
+    """500 approvals within a second over 30 chats of three platforms; then all decided at once."""
+    async with Sandbox(rate_scale=SCALE) as sandbox:
+        places = furnish(sandbox, CHATS)
+        url = f"sqlite:///{folder / 'chats.db'}"
+        async with a_room(url, redis_url, urls_of(sandbox), 1 / SCALE) as room:
+            listening = [asyncio.create_task(room.desk.listen(bot)) for bot in room.desk.surfaces.values()]
+            asked = await room.open(places, CARDS)
+            began = time.perf_counter()
+            posting = asyncio.gather(*(room.post(approval, place) for approval, place in asked))
+            waits = await pressed(room, sandbox, asked)
+            await posting
+            posted_in = time.perf_counter() - began
+            # What a minute's own limit still holds back has passed.
+            await asyncio.sleep(3 / SCALE)
+            began = time.perf_counter()
+            for approval, _ in asked[:REDRAWN]:
+                await room.door.approvals.decide(
+                    approval.id, "dana", Verdict.DECLINE, content_revision=None, note=None, key=approval.id, via="cli"
+                )
+                room.desk.start_redraw(approval.id)
+            await until(lambda: settled(sandbox) >= REDRAWN, 120)
+            drawn_in = time.perf_counter() - began
+            for task in listening:
+                task.cancel()
+    floor = PUBLISHED * SCALE
+    share = f"the published one message a second for each of {3 * CHATS} chats, times {SCALE}"
+    return [
+        Figure(f"cards of {CARDS} approvals over {3 * CHATS} chats, {SCALE} times the limits",
+               (CARDS - AT_ONCE) / posted_in, "/s", floor=floor, bar=0.9, higher=True, against=share),
+        Figure("press to answer while they are posted, the slowest", max(waits), "s", bar=1, bar_is="value",
+               against=f"none: {len(waits)} presses, from the press in Telegram to its answer there"),
+        Figure("press to answer while they are posted, the median", percentile(waits, 0.5), "s"),
+        Figure(f"cards redrawn per second over three platforms, {SCALE} times the limits", REDRAWN / drawn_in, "/s",
+               floor=REDRAWN * SCALE / redrawn_at_best(), higher=True,
+               against=f"the slowest published limit, Slack's 50 edits a minute, times {SCALE}"),
+    ]  # fmt: skip
+
+
+async def pressed(room: Room, sandbox: Sandbox, asked: Sequence[tuple[Approval, Destination]]) -> list[float]:
+    """How long presses wait for their answers, one after another, on cards that are there already."""
+    waits: list[float] = []
+    for approval, place in asked:
+        if place.platform != "telegram" or len(waits) == PRESSES:
+            continue
+
+        def card(approval: Approval = approval) -> Callable[[Rows], str]:
+            def find(ledger: Rows) -> str:
+                rows = ledger.posted_for(approval.id, Kind.CARD)
+                return next((row.message_id for row in rows if row.message_id), "")
+
+            return find
+
+        while not (message := await room.door.store.read(card())):
+            await asyncio.sleep(0.02)
+        began = time.perf_counter()
+        press = sandbox.telegram.press(int(place.chat), int(place.chat), int(message), label="Decline")
+        await sandbox.telegram.answer(press, 30)
+        waits.append(time.perf_counter() - began)
+    return waits
+
+
+def redrawn_at_best() -> float:
+    """Seconds for the cards to be redrawn within the published limits, on the platform that takes longest."""
+    each = REDRAWN / 3
+    in_a_chat = each / CHATS
+    return max(in_a_chat - 3, (in_a_chat - 1) // 5 * 5, (each - 50) * 60 / 50)
+
+
+def settled(sandbox: Sandbox) -> int:
+    """How many cards have no buttons any more, over all platforms."""
+    telegram = (sandbox.telegram.chat(FIRST_CHAT + number).messages for number in range(CHATS))
+    slack = (channel.messages for channel in sandbox.slack.channels.values())
+    discord = (sandbox.discord.channel(600 + number).messages for number in range(CHATS))
+    cards = sum(message.sender == BOT_OF_TELEGRAM and not message.labels for chat in telegram for message in chat)
+    cards += sum(not message.buttons for channel in slack for message in channel)
+    return cards + sum(not message.buttons for channel in discord for message in channel)
+
+
+async def until(check: Callable[[], bool], timeout: float) -> None:
+    async with asyncio.timeout(timeout):
+        while not check():
+            await asyncio.sleep(0.05)
+
+
+async def measure_memory(folder: Path, redis_url: str) -> list[Figure]:
+    """The memory of a bots' process with few and with many cards open, each in a process of its own."""
+    cost = {}
+    for count in (FEW, MANY):
+        async with Sandbox(rate_scale=float("inf")) as sandbox:
+            furnish(sandbox, CHATS)
+            url = f"sqlite:///{folder / f'memory-{count}.db'}"
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.bench.chats", str(count), url, redis_url, *urls_of(sandbox),
+                stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            said, _ = await process.communicate()
+            assert process.returncode == 0, f"the bots' process ended with {process.returncode}"
+            cost[count] = float(said)
+    return [
+        Figure(f"memory of {MANY:,} open cards on three platforms, beyond that of {FEW}", cost[MANY] - cost[FEW], "MB",
+               bar=50, bar_is="value", against=f"none: the bots' process has {cost[FEW]:.0f} MB with {FEW}"),
+    ]  # fmt: skip
+
+
+async def hold(count: int, url: str, redis_url: str, urls: Sequence[str]) -> float:
+    """Post so many cards, look through them as the sweep does, and say what this process takes, in MB."""
+    places = [place for number in range(CHATS) for place in (
+        Destination("telegram", "", str(FIRST_CHAT + number)), Destination("slack", TEAM, f"C{number:03}"),
+        Destination("discord", "", str(600 + number)),
+    )]  # fmt: skip
+    async with a_room(url, redis_url, urls, 0) as room:
+        listening = [asyncio.create_task(room.desk.listen(bot)) for bot in room.desk.surfaces.values()]
+        for start in range(0, count, FEW):
+            asked = await room.open(places, FEW, start)
+            await asyncio.gather(*(room.post(approval, place) for approval, place in asked))
+        await room.desk.redraw_stale()
+        used = psutil.Process(os.getpid()).memory_info().rss / 1e6
+        for task in listening:
+            task.cancel()
+        return used
+
+
+if __name__ == "__main__":
+    print(asyncio.run(hold(int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:8])))
