@@ -367,7 +367,7 @@ async def test_a_wrong_modal_is_50035(rest: httpx.AsyncClient, world: World, cha
 async def test_commands_are_checked_and_offered_where_they_may_be_used(rest: httpx.AsyncClient, world: World) -> None:
     link = {"type": 1, "name": "link", "description": "Link", "options": [
         {"type": 3, "name": "code", "description": "The code", "required": True}]}  # fmt: skip
-    command = {"name": "placet", "description": "Approvals", "options": [link], "contexts": [1]}
+    command: dict[str, Any] = {"name": "placet", "description": "Approvals", "options": [link], "contexts": [1]}
     path = f"/applications/{BOT}/commands"
     assert (await rest.put(path, json=[command | {"name": "Bad Name"}])).json()["code"] == 50035
     for wrong in ({"german": "x"}, {"de": ""}, {"de": "x" * 101}):
