@@ -72,23 +72,15 @@ def furnish(sandbox: Sandbox, chats: int) -> list[Destination]:
 
 def surfaces(urls: Sequence[str], pace: float) -> dict[str, Surface]:
     """The three bots against a sandbox, by its addresses."""
-    telegram, slack, discord, gateway = urls
+    at_telegram, at_slack, at_discord, gateway = urls
+    telegram = {"telegram_token": [TELEGRAM], "telegram_base_url": at_telegram}
+    slack = {"slack_bot_token": [SLACK], "slack_app_token": APP, "slack_base_url": at_slack}
+    discord = {"discord_token": [token_of(BOT)], "discord_base_url": at_discord, "discord_gateway_url": gateway}
     return {
-        "telegram": Telegram(
-            TelegramSettings.model_validate({"telegram_token": [TELEGRAM], "telegram_base_url": telegram}),
-            hooks(Chores()), pace=pace,
-        ),
-        "slack": Slack(
-            SlackSettings.model_validate(
-                {"slack_bot_token": [SLACK], "slack_app_token": APP, "slack_base_url": slack}
-            ),
-            hooks(Chores()), pace=pace,
-        ),
-        "discord": Discord(
-            DiscordSettings.model_validate({"discord_token": [token_of(BOT)], "discord_base_url": discord, "discord_gateway_url": gateway}),
-            hooks(Chores()), pace=pace,
-        ),
-    }  # fmt: skip
+        "telegram": Telegram(TelegramSettings.model_validate(telegram), hooks(Chores()), pace=pace),
+        "slack": Slack(SlackSettings.model_validate(slack), hooks(Chores()), pace=pace),
+        "discord": Discord(DiscordSettings.model_validate(discord), hooks(Chores()), pace=pace),
+    }
 
 
 def urls_of(sandbox: Sandbox) -> tuple[str, str, str, str]:
