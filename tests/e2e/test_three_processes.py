@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import re
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -294,5 +295,5 @@ async def test_a_process_before_its_migrations_ends_and_says_what_to_run(
         process.start()
         assert await process.ended() == 1
         (line,) = process.log.read_text().splitlines()
-        assert line.startswith("placet: the database lacks 1 migration")
+        assert re.match(r"placet: the database lacks \d+ migration", line)
         assert line.endswith("run: placet migrate")
