@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +15,7 @@ from typing import Any, Self
 from redis.exceptions import NoScriptError, RedisError
 
 from adapters.redis_client import TIMEOUT_S, Commands, connect
-from core.approvals import Press, Reply, Tone
+from core.approvals import Button, Press, Reply, Tone
 from core.ports import Admission
 
 log = logging.getLogger("placet.adapters")
@@ -126,7 +126,8 @@ class RedisGate:
 
     async def settle(self, press: Press, reply: Reply) -> None:
         """Keep the reply for duplicates for 24 h, and charge the chat when it is a refusal. Never raises."""
-        if self.open:
+        if self.open or reply.form is not None:
+            # A form is given anew: what it is filled with is kept in the database alone.
             return
         actor = press.actor
         who = key("person", actor.platform, actor.tenant, actor.id)
@@ -205,7 +206,7 @@ def key(kind: str, *parts: str) -> str:
 
 
 def stored(reply: Reply) -> str:
-    return json.dumps({name: getattr(reply, name) for name in REPLY})
+    return json.dumps({name: getattr(reply, name) for name in REPLY}, default=asdict)
 
 
 def recalled(answer: bytes | None) -> Reply | None:
@@ -214,7 +215,8 @@ def recalled(answer: bytes | None) -> Reply | None:
         return None
     try:
         values = json.loads(answer)
-        return Reply(**{**values, "tone": Tone(values["tone"])})
+        menu = tuple(Button(**button) for button in values["menu"])
+        return Reply(**{**values, "tone": Tone(values["tone"]), "menu": menu})
     except (ValueError, TypeError, KeyError):
         log.warning("stored answer unreadable")
         return None

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from adapters import gate as gate_module
 from adapters.embedded import ValkeyServer
 from adapters.gate import Limits, RedisGate, key, recalled
-from core.approvals import Actor, Message, Press, Reply, Tone
+from core.approvals import Actor, Button, Field, Form, Message, Press, Reply, Tone
 from core.ports import Admission
 from tests.services import run
 
@@ -46,6 +46,20 @@ async def test_a_duplicate_of_the_same_person_gets_the_stored_answer(gate: Redis
     await gate.settle(press("e1"), ALLOWED)
     assert (await gate.admit(press("e1"))).answer == ALLOWED
     assert (await gate.admit(press("e2"))).answer is None
+
+
+async def test_a_menu_is_given_again_and_a_form_is_made_anew(gate: RedisGate, valkey_url: str) -> None:
+    menu = Reply("Which?", menu=(Button("w", "Everything", "danger", token="R" * 16, number=3),))
+    await gate.admit(press("e1"))
+    await gate.settle(press("e1"), menu)
+    assert (await gate.admit(press("e1"))).answer == menu
+    field = Field("1", "Reason", "what only the database holds", multiline=True, limit=9)
+    await gate.admit(press("e2"))
+    await gate.settle(press("e2"), Reply("Change it.", form=Form("Edit", (field,), "e", "t" * 16, 1, "")))
+    assert (await gate.admit(press("e2"))).answer is None
+    async with Redis.from_url(valkey_url) as redis:
+        kept = [await redis.hgetall(each) for each in await redis.keys("placet:press:*")]
+    assert field.value not in str(kept)
 
 
 async def test_a_duplicate_of_another_person_never_sees_the_answer_nor_replaces_it(gate: RedisGate) -> None:
