@@ -103,6 +103,14 @@ class Taken:
     until: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Unanswerable:
+    """Why somebody's answer is not taken, and the row as trying it found and left it, if that changed it."""
+
+    refusal: Refusal
+    changed: Approval | None = None
+
+
 class Approvals:
     """Opens, judges and settles approvals over the ports it is given."""
 
@@ -331,8 +339,8 @@ class Approvals:
         def work(ledger: Ledger) -> tuple[Approval | Refusal, Approval | None]:
             while True:
                 found = self._for_answer(ledger, approval_id, person_id, via)
-                if isinstance(found, Refusal):
-                    return found, None
+                if isinstance(found, _Unanswerable):
+                    return found.refusal, found.changed
                 current, person, expired = found
                 now = self.clock.now()
                 if not current.pending:
@@ -374,8 +382,8 @@ class Approvals:
         def work(ledger: Ledger) -> tuple[Approval | Refusal, Approval | None]:
             while True:
                 found = self._for_answer(ledger, approval_id, person_id, via)
-                if isinstance(found, Refusal):
-                    return found, None
+                if isinstance(found, _Unanswerable):
+                    return found.refusal, found.changed
                 current, person, expired = found
                 now = self.clock.now()
                 if not current.pending:
@@ -388,7 +396,9 @@ class Approvals:
                 if isinstance(edit, Wrong):
                     return Refusal("bad_edit", say(edit.key, field=edit.label)), expired
                 said = Answer(person, Verdict.ALLOW, "", via, note=", ".join(edit.pointers))
-                effect = self.books.effect_of(ledger, ledger.agent(current.agent), current, edit.arguments)
+                effect = self.judge.reach_of(ledger, ledger.agent(current.agent), current, edit.arguments)
+                if effect is None:
+                    return Refusal("bad_edit", say("edit_reaches_further", agent=current.agent)), expired
                 changed = changes.edit(ledger, current, said, edit.arguments, edit.digest, effect, now)
                 if changed is not None:
                     return changed, changed
@@ -400,22 +410,23 @@ class Approvals:
 
     def _for_answer(
         self, ledger: Ledger, approval_id: str, person_id: str, via: str
-    ) -> tuple[Approval, Person, Approval | None] | Refusal:
+    ) -> tuple[Approval, Person, Approval | None] | _Unanswerable:
         """The row with the time applied, and the person, where the person may answer it; and the row if time changed
         it."""
         approval, person = ledger.approval(approval_id), ledger.person(person_id)
         if approval is None:
-            return Refusal("not_found", say("unknown_card"))
+            return _Unanswerable(Refusal("not_found", say("unknown_card")))
         if person is None:
-            return Refusal("not_entitled", say("not_linked", platform=via))
+            return _Unanswerable(Refusal("not_entitled", say("not_linked", platform=via)))
         advanced = changes.advance(ledger, approval, self.clock.now())
         approval = advanced or approval
         if (why := self.directory.may_answer(ledger, approval, person)) is not None:
             code = "own_request" if why == "own_request" else "not_entitled"
-            return Refusal(code, self.judge.who_may(ledger, approval, why))
+            return _Unanswerable(Refusal(code, self.judge.who_may(ledger, approval, why)), advanced)
         if self.judge.generation_over(approval, ledger.agent(approval.agent)):
-            self.judge.end_generation(ledger, approval, self.clock.now())
-            return Refusal("generation_over", say("generation_over", agent=approval.agent))
+            ended = self.judge.end_generation(ledger, approval, self.clock.now())
+            over = Refusal("generation_over", say("generation_over", agent=approval.agent))
+            return _Unanswerable(over, ended or advanced)
         return approval, person, advanced
 
     def _final(self, ledger: Ledger, approval: Approval, now: datetime) -> Refusal:
@@ -500,12 +511,13 @@ class Approvals:
                 approval = ledger.approval(approval_id)
                 if approval is None:
                     return Refusal("not_found", say("unknown_card")), None
+                # Before any row of it is changed.
+                agent = ledger.agent(approval.agent, "share")
                 now = self.clock.now()
                 expired = changes.advance(ledger, approval, now)
                 approval = expired or approval
                 if approval.runtime is not Runtime.EXTERNAL:
                     return Refusal("not_external", say("not_external")), expired
-                agent = ledger.agent(approval.agent, "share")
                 if self.judge.generation_over(approval, agent):
                     ended = self.judge.end_generation(ledger, approval, now)
                     return Refusal("generation_over", say("generation_over", agent=approval.agent)), ended
@@ -663,32 +675,33 @@ class Approvals:
     async def settle_overdue(self, limit: int = AT_ONCE) -> int:
         """Calls `sending` for 30 min beyond their own time limit become unknown; unclaimed external ones not_sent."""
 
-        def work(ledger: Ledger, before: datetime) -> tuple[list[Approval], datetime | None]:
-            now, ended, earliest = self.clock.now(), [], None
-            for approval in ledger.overdue(before, limit):
-                if approval.outcome is Outcome.SENDING and approval.claimed_at is not None:
-                    earliest = approval.claimed_at
-                    if approval.claimed_at + _time_limit(approval) + SENDING_GRACE <= now:
-                        ended.append(self._end(ledger, approval, Outcome.UNKNOWN, say("outcome_overdue"), now))
-                elif approval.valid_until is not None and approval.valid_until <= now:
-                    agent = ledger.agent(approval.agent)
-                    if agent is not None and agent.paused_at is not None:
-                        # Nobody could claim it; it is valid anew when the agent goes on.
-                        continue
-                    ended.append(self._end(ledger, approval, Outcome.NOT_SENT, say("claim_too_late"), now))
-            return [approval for approval in ended if approval is not None], earliest
+        def end(ledger: Ledger, approval: Approval) -> Approval | None:
+            agent, now = ledger.agent(approval.agent, "share"), self.clock.now()
+            if approval.outcome is Outcome.SENDING:
+                return self._end(ledger, approval, Outcome.UNKNOWN, say("outcome_overdue"), now)
+            if agent is not None and agent.paused_at is not None:
+                # Nobody could claim it; it is valid anew when the agent goes on.
+                return None
+            return self._end(ledger, approval, Outcome.NOT_SENT, say("claim_too_late"), now)
 
         settled = 0
         before: datetime | None = self.clock.now()
         while before is not None:
             # Page after page: calls that may take long must not keep the others from being judged.
-            ended, before = await self.store.write(lambda ledger, before=before: work(ledger, before))  # type: ignore[misc]
-            for approval in ended:
-                self._tell(approval, ring=False)
-                if approval.notify is not None:
+            rows = await self.store.read(lambda ledger, before=before: ledger.overdue(before, limit))  # type: ignore[misc]
+            before = next((row.claimed_at for row in reversed(rows) if row.outcome is Outcome.SENDING), None)
+            for row in rows:
+                if not _overdue(row, self.clock.now()):
+                    continue
+                # One transaction each: who holds several rows may wait for one who waits for them.
+                ended = await self.store.write(lambda ledger, row=row: end(ledger, row))  # type: ignore[misc]
+                if ended is None:
+                    continue
+                self._tell(ended, ring=False)
+                if ended.notify is not None:
                     # Whoever asked is told by a run of its own, unless the call's own run is there still.
-                    self._later(self.bell.start(approval))
-            settled += len(ended)
+                    self._later(self.bell.start(ended))
+                settled += 1
         return settled
 
     async def ring_unconsumed(self, limit: int = AT_ONCE, after: timedelta = NUDGE_AFTER) -> int:
@@ -799,6 +812,7 @@ class Approvals:
         if publish:
             self._later(self.feed.publish(approval.id, approval.revision))
         event = approval.outcome.value if approval.outcome is not Outcome.NONE else approval.status.value
+        event = "changed" if approval.pending else event
         log.info(event, extra={"approval": approval.id, "by": approval.decided_by, "via": approval.decided_via,
                                "revision": approval.revision, **more})  # fmt: skip
         if approval.outcome not in (Outcome.NONE, Outcome.SENDING):
@@ -837,6 +851,12 @@ def _remind_at(now: datetime, expires_at: datetime, before_s: int | None) -> dat
         at = expires_at - timedelta(seconds=before_s)
         return at if at > now else None
     return expires_at - REMIND_BEFORE if expires_at - now > REMIND_BEFORE else None
+
+
+def _overdue(approval: Approval, now: datetime) -> bool:
+    if approval.outcome is Outcome.SENDING and approval.claimed_at is not None:
+        return approval.claimed_at + _time_limit(approval) + SENDING_GRACE <= now
+    return approval.valid_until is not None and approval.valid_until <= now
 
 
 def _time_limit(approval: Approval) -> timedelta:
