@@ -120,7 +120,7 @@ class Agents:
             if not ledger.set_paused(agent_id, None, None):
                 return agent, ()
             until = self.clock.now() + EXTERNAL_VALID
-            for row in ledger.open_rows(agent_id):
+            for row in ledger.open_rows(agent_id, hold=True):
                 if row.runtime is Runtime.EXTERNAL and row.status is Status.APPROVED:
                     ledger.change(row, valid_until=until)
             return replace(agent, paused_at=None), ledger.touch_open(agent_id)
@@ -143,7 +143,7 @@ class Agents:
         def work(ledger: Ledger, agent: Agent) -> tuple[Agent, list[Approval], Sequence[tuple[str, int]]]:
             generation = ledger.raise_generation(agent_id) or agent.generation
             now = self.clock.now()
-            rows = [row for row in ledger.open_rows(agent_id) if row.runtime is Runtime.TURN]
+            rows = [row for row in ledger.open_rows(agent_id, hold=True) if row.runtime is Runtime.TURN]
             ended = [self.judge.end_generation(ledger, row, now) for row in rows]
             settled = [row for row in ended if row is not None]
             return replace(agent, generation=generation), settled, ledger.touch_open(agent_id)
@@ -191,7 +191,7 @@ class Agents:
                 return Refusal("bad_rule", str(bad))
 
         def work(ledger: Ledger) -> tuple[Rule, Sequence[Approval]] | Refusal:
-            agent = ledger.agent(agent_id)
+            agent = ledger.agent(agent_id, "update")
             if agent is None:
                 return _unknown(agent_id)
             if person is not None and not self.directory.may_delegate(person, money=ceiling is not None):
@@ -205,7 +205,7 @@ class Agents:
             )  # fmt: skip
             saved = ledger.add_rule(replace(rule, label=label_of_rule(rule)))
             assert saved is not None, "the agent was there a statement before"
-            return saved, self.judge.settle(ledger, saved, now)
+            return saved, self.judge.settle(ledger, saved, agent, now)
 
         done = await self.store.write(work)
         if isinstance(done, Refusal):
@@ -307,7 +307,8 @@ class Agents:
         key = f"message:{client_message_id}"
 
         def work(ledger: Ledger) -> tuple[Heard | Refusal, list[Approval]]:
-            agent = ledger.agent(agent_id)
+            # One message after the other: the same one, sent twice at once, is to get the same answer.
+            agent = ledger.agent(agent_id, "update")
             if agent is None:
                 return _unknown(agent_id), []
             delivery = "now" if agent.paused_at is None else "queued"
@@ -316,7 +317,7 @@ class Agents:
                 return _declined(before, delivery), []
             now = self.clock.now()
             waiting, changed = [], []
-            for row in ledger.open_rows(agent_id, lane=lane):
+            for row in ledger.open_rows(agent_id, lane=lane, hold=True):
                 if row.runtime is not Runtime.TURN or not row.pending:
                     continue
                 if (advanced := changes.advance(ledger, row, now)) is not None:
@@ -328,7 +329,8 @@ class Agents:
             if person is not None:
                 for row in waiting:
                     if (why := self.directory.may_answer(ledger, row, person)) is not None:
-                        return Refusal("not_entitled", self.judge.who_may(ledger, row, why)), changed
+                        code = "own_request" if why == "own_request" else "not_entitled"
+                        return Refusal(code, self.judge.who_may(ledger, row, why)), changed
             said = Answer(person or Person("", ""), Verdict.DECLINE, key, via, None, storable(text).strip(), True)
             declined = [changes.answer(ledger, self.directory, row, said, now) for row in waiting]
             settled = [row for row in declined if row is not None]
@@ -352,11 +354,11 @@ class Agents:
         Drafts stay. The ids of what was settled."""
 
         def work(ledger: Ledger) -> list[Approval] | Refusal:
-            if ledger.agent(agent_id) is None:
+            if ledger.agent(agent_id, "share") is None:
                 return _unknown(agent_id)
             now, settled = self.clock.now(), []
             ledger.close_run(agent_id, run_id, now)
-            for row in ledger.open_rows(agent_id, run_id=run_id):
+            for row in ledger.open_rows(agent_id, run_id=run_id, hold=True):
                 if row.runtime is not Runtime.TURN:
                     continue
                 names = self.directory.names(ledger, row)

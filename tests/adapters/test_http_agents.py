@@ -36,7 +36,7 @@ FOUR_EYES = QUORUM.replace("needed: 2", "four_eyes: true")
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    async with an_api(tmp_path, limits=Limits(wait_s=5, poll_s=0.02)) as made:
+    async with an_api(tmp_path, limits=Limits(wait_s=5, poll_s=3600)) as made:
         yield made
 
 
@@ -291,6 +291,8 @@ async def test_ac_14_a_draft_is_asked_over_http_and_its_agent_reads_what_became_
     path = "/v1/agents/billing/updates"
     assert (await api.call("billing", "GET", path)).json() == {"updates": [], "next": 0}
     waiting = asyncio.create_task(api.call("billing", "GET", f"{path}?wait=5s"))
+    while not api.app.state.watch.streams:
+        await asyncio.sleep(0.005)
     assert (await api.decide("dana", row)).status_code == 200
     api.clock.ahead = timedelta(seconds=6)
     taken = await api.approvals.take(row["id"], "run-1")

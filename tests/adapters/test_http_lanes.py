@@ -97,6 +97,14 @@ async def test_a_persons_message_counts_only_where_they_may_answer(api: Api) -> 
     assert (await row(api, asked)).decided_by == "dana"
 
 
+async def test_w6_nobody_declines_their_own_request_with_a_message(api: Api) -> None:
+    await api.apply(DIRECTORY.replace("    at: [dm]", "    at: [dm]\n    four_eyes: true"))
+    asked = await api.turn(**LANE, on_behalf_of="dana")
+    refused = await say(api, "dana")
+    assert (refused.status_code, problem_of(refused)["code"]) == (403, "own_request")
+    assert (await row(api, asked)).pending
+
+
 async def test_a_lane_that_two_agents_have_must_be_told_apart(api: Api) -> None:
     asked, other = await api.turn(**LANE), await api.turn(**LANE, agent="support")
     unclear = await say(api, "dana")
