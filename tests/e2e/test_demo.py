@@ -154,6 +154,26 @@ async def test_an_edit_in_a_form_changes_the_card_in_all_chats(demo: Demo, chats
     assert "Your second refund" in (demo.folder / "outbox.jsonl").read_text()
 
 
+async def test_the_chats_stand_side_by_side_and_on_a_phone_under_each_other(chats: Chats) -> None:
+    async def corners() -> list[tuple[float, float]]:
+        boxes = [await chats.column(platform).bounding_box() for platform in PLATFORMS]
+        return [(box["x"], box["y"]) for box in boxes if box]
+
+    await chats.page.set_viewport_size({"width": 1280, "height": 800})
+    across = await corners()
+    assert len({y for _, y in across}) == 1
+    assert across == sorted(across)
+    assert len({x for x, _ in across}) == len(PLATFORMS)
+    for platform in PLATFORMS:
+        await expect(chats.column(platform)).to_be_in_viewport(ratio=1)
+    await chats.page.set_viewport_size({"width": 390, "height": 844})
+    down = await corners()
+    assert len({x for x, _ in down}) == 1
+    assert [y for _, y in down] == sorted({y for _, y in down})
+    await chats.page.get_by_test_id("tab-discord").click()
+    await expect(chats.page.get_by_test_id("composer-discord")).to_be_in_viewport(ratio=1)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_all_that_is_left_on_the_page_can_be_read(chats: Chats, scheme: str) -> None:
     for width in (1280, 390):

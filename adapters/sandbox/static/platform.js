@@ -1,9 +1,9 @@
 // One platform's column: who acts in it, its chats, and the open conversation.
 
 import { Composer } from "./composer.js";
-import { avatar, clock, day, el, icon, reconcile } from "./dom.js";
+import { avatar, clock, el, icon, reconcile } from "./dom.js";
 import { act } from "./live.js";
-import { draw } from "./message.js";
+import { MessageLog } from "./log.js";
 import { alertBox, fillForm, showDocument, toast } from "./notices.js";
 
 const MARKS = {
@@ -14,15 +14,6 @@ const MARKS = {
 
 function unreadDot() {
   return el("span", { class: "unread" }, el("span", { class: "aside" }, "unread"));
-}
-
-// Replies stand under the message that began their thread.
-function inThreads(messages) {
-  const there = new Set(messages.map((message) => message.id));
-  const under = (message) => (message.under && there.has(message.under) ? message.under : null);
-  return messages
-    .filter((message) => !under(message))
-    .flatMap((message) => [message, ...messages.filter((each) => under(each) === message.id)]);
 }
 
 export class PlatformColumn {
@@ -47,14 +38,15 @@ export class PlatformColumn {
     this.about = el("p", {});
     this.face = el("span", {});
     this.topics = el("div", { class: "topics", role: "group", "aria-label": "Topics" });
-    this.log = el("ol", { class: "log", role: "log", "aria-label": `${this.title} messages`, tabindex: "0", "data-testid": `messages-${this.name}` });
+    this.log = new MessageLog(this.name, this.title, {
+      reply: (message) => this.composer.replyTo(message),
+      press: (message, row, column, key) => this.press(message, row, column, key),
+      open: (file) => showDocument(this.name, file),
+      find: (id) => this.log.find(id),
+      dismiss: (id) => this.dismiss(id),
+    });
     this.acting = el("select", { "data-testid": `acting-as-${this.name}`, onchange: () => this.chooseActing() });
     this.toasts = el("div", { class: "toasts", "data-testid": `toasts-${this.name}`, role: "status", "aria-live": "polite" });
-    this.pinned = true;
-    this.log.addEventListener("scroll", () => {
-      this.pinned = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 60;
-    });
-    new ResizeObserver(() => this.toEnd()).observe(this.log);
     this.hint = el("div", { class: "hint" });
     this.composer = new Composer(this.name, this.title, this.toasts, (text, reply) => this.say(text, reply));
     const title = `platform-${this.name}`;
@@ -77,7 +69,7 @@ export class PlatformColumn {
           el("header", { class: "conversation-head" }, this.face, el("div", {}, this.heading, this.about)),
           this.topics,
           this.toasts,
-          this.log,
+          this.log.node,
           this.hint,
           this.composer.node,
         ),
@@ -119,7 +111,7 @@ export class PlatformColumn {
       this.read.clear();
       for (const chat of this.mine()) for (const topic of this.topicsOf(chat)) this.markRead(chat, topic);
       if (!this.open || !this.mine().some((chat) => chat.key === this.open)) this.forget();
-      this.log.replaceChildren();
+      this.log.clear();
     }
     this.draw();
   }
@@ -221,7 +213,7 @@ export class PlatformColumn {
     this.open = key;
     const chat = this.chats.get(key);
     this.topic = chat?.kind === "forum" ? chat.messages.at(-1)?.thread ?? null : null;
-    this.log.replaceChildren();
+    this.log.clear();
     if (focus) {
       this.chosen = true;
       this.draw();
@@ -237,7 +229,7 @@ export class PlatformColumn {
       this.heading.textContent = this.people.length ? "No chats" : "Nobody here yet";
       this.about.textContent = "";
       this.topics.replaceChildren();
-      this.log.replaceChildren();
+      this.log.clear();
       this.hint.replaceChildren(el("p", { class: "empty", "data-testid": "no-chats" }, "This person is in no chat here."));
       return;
     }
@@ -246,7 +238,7 @@ export class PlatformColumn {
     this.about.textContent = chat.kind === "private" ? `@${chat.bot}` : chat.members.join(", ");
     this.drawTopics(chat);
     const messages = this.messagesIn(chat, this.topic);
-    this.drawLog(messages, chat.kind !== "private");
+    this.log.draw(messages, { person: this.person, named: chat.kind !== "private" });
     this.drawHint(chat, messages);
     this.composer.followPrompt(messages);
   }
@@ -268,37 +260,8 @@ export class PlatformColumn {
 
   showTopic(id) {
     this.topic = id;
-    this.log.replaceChildren();
+    this.log.clear();
     this.draw();
-  }
-
-  drawLog(messages, named) {
-    if (!this.log.children.length) this.pinned = true;
-    const items = [];
-    let lastDay = "";
-    for (const message of inThreads(messages)) {
-      const itsDay = day(message.at);
-      if (itsDay !== lastDay) items.push({ day: itsDay, key: `day ${itsDay}` });
-      lastDay = itsDay;
-      items.push(message);
-    }
-    const on = {
-      reply: (message) => this.composer.replyTo(message),
-      press: (message, row, column, key) => this.press(message, row, column, key),
-      open: (file) => showDocument(this.name, file),
-      find: (id) => this.find(id),
-      dismiss: (id) => this.dismiss(id),
-    };
-    const bubbles = this.name === "telegram";
-    reconcile(this.log, items, (item) => item.key ?? item.id, (item) =>
-      item.day ? el("li", { class: "service day" }, el("span", {}, item.day)) : draw(item, { mine: item.author.id === this.person, named, bubbles, on }),
-    );
-    this.toEnd();
-  }
-
-  // The newest message stays in view unless the person has scrolled away from it.
-  toEnd() {
-    if (this.pinned) this.log.scrollTop = this.log.scrollHeight;
   }
 
   drawHint(chat, messages) {
@@ -307,26 +270,17 @@ export class PlatformColumn {
       nodes.push(el("p", { class: "empty" }, `A bot cannot write first. Start the chat, and ${chat.title} can reach you.`));
       nodes.push(el("button", { type: "button", class: "solid", "data-testid": `start-${chat.key}`, disabled: !this.connected, onclick: () => this.start(chat) }, "Start"));
     } else if (chat.closed) {
-      nodes.push(el("p", { class: "empty" }, "This group moved on. Write in the supergroup."));
+      nodes.push(el("p", { class: "empty" }, "Nobody can write here any more."));
     } else if (!messages.length) {
       nodes.push(el("p", { class: "empty" }, "No messages here yet."));
     }
     this.hint.replaceChildren(...nodes);
   }
 
-  find(id) {
-    const node = this.log.querySelector(`[data-key="${CSS.escape(String(id))}"]`);
-    if (!node) return;
-    node.scrollIntoView({ block: "center" });
-    node.focus({ preventScroll: true });
-    node.classList.add("found");
-    setTimeout(() => node.classList.remove("found"), 1500);
-  }
-
   dismiss(id) {
     this.hidden.add(id);
     this.draw();
-    this.log.focus({ preventScroll: true });
+    this.log.node.focus({ preventScroll: true });
   }
 
   tell(text, tone) {
@@ -368,8 +322,7 @@ export class PlatformColumn {
     const person = this.person;
     const answer = await act(`${this.name}/say`, { person, chat: this.open, text, reply_to: reply?.id ?? null, thread: this.topic });
     if ("answered" in answer) this.answered(person, "The app", answer);
-    this.pinned = true;
-    this.toEnd();
+    this.log.toEnd(true);
   }
 
   async start(chat) {
