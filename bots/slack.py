@@ -474,7 +474,7 @@ class Slack:
         event, language = reading.key if isinstance(reading, Press) else "", self._language(back, reading)
         work = self._intake.start(
             self._intake.tried(back.account, event, lambda: self._handle(back.account, reading, language),
-                               comes_again=True, language=language)
+                               comes_again=comes_again, language=language)
         )  # fmt: skip
         await asyncio.wait({work}, timeout=PRESS_S if comes_again else ACK_S)
         if comes_again and (not work.done() or isinstance(work.exception(), Unavailable)):
@@ -486,10 +486,7 @@ class Slack:
         return BoltResponse(status=200)
 
     async def _finish(self, work: asyncio.Task[Reply | None], back: Back, reading: Reading) -> None:
-        try:
-            reply = await work
-        except Unavailable:
-            reply = Reply(say("try_again", locale=self._language(back, reading)), Tone.ALERT)
+        reply = await work
         if reply is not None and not (back.typed and reply.result == "unknown_card"):
             await self._answer(back, reply, reading)
 

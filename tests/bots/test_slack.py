@@ -254,13 +254,21 @@ async def test_a_slow_database_is_acknowledged_in_time_and_told_later(
         await setting.world.until(lambda: press.words == ["Allowed at last."])
 
 
-async def test_a_press_while_the_database_is_down_is_told_to_press_again(setting: Setting, door: Door) -> None:
-    door.down = 1
+async def test_a_press_is_tried_again_while_the_database_is_away(setting: Setting, door: Door) -> None:
+    # Slack tells of a press once.
+    door.down = 3
     message = await posted(setting)
     press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
-    (told,) = await setting.world.until(lambda: press.words)
-    assert "press again" in told
-    assert door.presses == []
+    assert await setting.world.until(lambda: press.words) == ["Allowed."]
+    assert (len(door.presses), door.tries) == (1, 4)
+
+
+async def test_a_press_that_cannot_be_saved_is_said_and_decides_nothing(setting: Setting, door: Door) -> None:
+    door.down = 99
+    message = await posted(setting)
+    press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
+    assert await setting.world.until(lambda: press.words) == [say("not_saved")]
+    assert (door.presses, door.tries) == ([], 5)
 
 
 async def test_a_reply_while_the_database_is_down_comes_again_and_counts_once(setting: Setting, door: Door) -> None:
