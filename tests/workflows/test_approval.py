@@ -57,7 +57,7 @@ async def test_allow_runs_the_call_once_with_the_very_text_and_hands_its_result_
     assert [line.action for line in await world.audit(row)] == ["opened", "allow", "claimed", "sent"]
 
 
-async def test_the_largest_arguments_and_result_fit(world: World) -> None:
+async def test_ac57_the_largest_arguments_and_result_fit(world: World) -> None:
     arguments = {"text": '"' * 120_000}
     refunds = Refunds(answer=lambda: raw(f'"{"é" * 700_000}"'.encode()))
     async with a_caller(world.client, [refunds.refund]) as queue:
@@ -185,6 +185,60 @@ async def test_s5_the_rows_own_clock_judges_expiry_whatever_a_timer_thinks(world
     answer = await asyncio.wait_for(handle.result(), 60)
     assert (answer["status"], answer["text"]) == ("expired", "Nobody decided in time. Nothing was run.")
     assert "TIMER_FIRED" not in await world.events(handle)
+
+
+async def test_s9_expiry_a_refusal_and_a_withdrawal_are_told_apart(world: World) -> None:
+    expired, declined, withdrawn = [await world.ask(an_ask(timeout_s=60)) for _ in range(3)]
+    rows = [await world.row(handle.id) for handle in (expired, declined, withdrawn)]
+    await world.decide(rows[1], Verdict.DECLINE)
+    await world.approvals.withdraw(rows[2].id, by="agent:billing")
+    answers = [await asyncio.wait_for(handle.result(), 60) for handle in (declined, withdrawn)]
+    world.clock.set = rows[0].expires_at
+    await world.sweep()
+    answers.insert(0, await asyncio.wait_for(expired.result(), 60))
+    assert [(answer["status"], answer["decided_by"], answer["text"]) for answer in answers] == [
+        ("expired", None, "Nobody decided in time. Nothing was run."),
+        ("declined", "dana",
+         "Declined by Dana Reyes. Nothing was run. Do not look for another way to the same result."),
+        ("cancelled", None, "The request was withdrawn. Nothing was run."),
+    ]  # fmt: skip
+
+
+async def test_r8_several_must_allow_before_the_call_runs(world: World) -> None:
+    await world.apply(ask=["role:approver", "role:lead"], needed=2)
+    refunds = Refunds()
+    async with a_caller(world.client, [refunds.refund]) as queue:
+        handle = await world.ask(an_ask(run=a_run(queue)))
+        row = await world.row(handle.id)
+        assert (await world.decide(row)).pending
+        await asyncio.sleep(0.3)
+        assert refunds.calls == []
+        await world.decide(row, by="ola")
+        answer = await asyncio.wait_for(handle.result(), 60)
+    assert (answer["outcome"], answer["decided_by"]) == ("sent", "ola")
+    assert len(refunds.calls) == 1
+
+
+async def test_when_nobody_answers_more_people_are_asked_and_may_answer(world: World) -> None:
+    later = {"after_s": 1, "ask": ["role:lead"], "at": ["telegram:-1002"]}
+    await world.apply(escalate=later, remind_s=8)
+    refunds = Refunds()
+    async with a_caller(world.client, [refunds.refund]) as queue:
+        handle = await world.ask(an_ask(run=a_run(queue), timeout_s=10))
+        row = await world.row(handle.id)
+        await until(lambda: len(world.desk.posted) == 2)
+        assert [(place.key, key) for key, place, _ in world.desk.posted] == [
+            ("telegram||-1001|31", row.id), ("telegram||-1002|", row.id),
+        ]  # fmt: skip
+        # The reminder comes when it would have come.
+        await until(lambda: world.desk.reminded)
+        await world.decide(await world.now(row), by="ola")
+        answer = await asyncio.wait_for(handle.result(), 60)
+    assert (answer["outcome"], answer["decided_by"]) == ("sent", "ola")
+    assert [line.action for line in await world.audit(row)] == [
+        "opened", "escalated", "reminded", "allow", "claimed", "sent",
+    ]  # fmt: skip
+    assert len(world.desk.posted) == 2
 
 
 async def test_a_lost_nudge_is_made_up_for_by_the_sweep(world: World) -> None:

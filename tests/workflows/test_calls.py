@@ -232,6 +232,22 @@ async def test_a_call_that_heeds_the_cancel_stays_unknown(world: World) -> None:
     assert len(refunds.calls) == 1
 
 
+async def test_a_worker_that_shuts_down_in_the_middle_of_a_call_leads_to_unknown_at_once(world: World) -> None:
+    refunds = Refunds(waits=True)
+    async with a_caller(world.client, [refunds.refund]) as queue:
+        handle = await world.ask(an_ask(run=a_run(queue, start_to_close_s=86_400)))
+        row = await world.row(handle.id)
+        await world.decide(row)
+        await refunds.started.wait()
+    # The caller's worker has shut down in good order; another one takes its place.
+    async with a_caller(world.client, [refunds.refund], queue=queue):
+        answer = await asyncio.wait_for(handle.result(), 10)
+    assert (answer["status"], answer["outcome"]) == ("approved", "unknown")
+    assert answer["text"].startswith("Approved and started, but")
+    assert (await world.now(row)).outcome is Outcome.UNKNOWN
+    assert len(refunds.calls) == 1
+
+
 # The database away
 
 

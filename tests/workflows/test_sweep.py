@@ -102,6 +102,16 @@ async def test_the_sweep_starts_a_missing_workflow_and_expires_what_is_due(world
     assert (await world.now(due)).status is Status.EXPIRED
 
 
+async def test_ac54_a_row_that_nobody_waits_for_expires_at_its_deadline(world: World) -> None:
+    row = await a_turn(world)
+    world.clock.set = row.expires_at - timedelta(microseconds=1)
+    await world.sweep()
+    assert (await world.now(row)).status is Status.PENDING
+    world.clock.set = row.expires_at
+    assert (await world.sweep())["expired"] == 1
+    assert (await world.now(row)).status is Status.EXPIRED
+
+
 async def test_a_call_that_stays_open_far_beyond_its_limit_becomes_unknown(world: World) -> None:
     refunds = Refunds(waits=True)
     async with a_caller(world.client, [refunds.refund]) as queue:
