@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from core.approvals import Effect
 from core.canonical import parts_of, pointer_of, value_at
@@ -159,7 +160,7 @@ def scopes_of(call: Call, tables: Tables) -> list[Scope]:
     found = [Scope(ScopeKind.ARGUMENTS, tool, operation, call.digest)] if call.digest else []
     readings = readings_of(tables, tool, operation)
     rows = [reading.row for reading in readings]
-    given = _Given(arguments_of(call.arguments), tuple(_walk(call.arguments)))
+    given = _Given(call.arguments)
     if call.unlisted_run or _is_command(rows, given):
         return found
     if (people := _people(call, rows, given)) is not None:
@@ -204,8 +205,7 @@ def scopes_for(call: Call, effect: Effect, tables: Tables, needed: int = 1) -> l
 # What a call says of whom it reaches, where, and how much it moves
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(NamedTuple):
     """A value of an object at any depth of the arguments, and the key of its name."""
 
     pointer: str
@@ -217,12 +217,16 @@ class _Member:
         return self.pointer.count("/") == 1
 
 
-@dataclass(frozen=True, slots=True)
 class _Given:
     """The arguments by key, and every value in them at any depth."""
 
-    outermost: Mapping[str, Sequence[Any]]
-    all: Sequence[_Member]
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.outermost = arguments_of(arguments)
+        self._arguments = arguments
+
+    @cached_property
+    def all(self) -> Sequence[_Member]:
+        return tuple(_walk(self._arguments))
 
     def values(self, names: Collection[str]) -> list[Any]:
         return [value for name, found in self.outermost.items() if name in names for value in found]
@@ -230,10 +234,11 @@ class _Given:
     def says_more(self, names: Collection[str], *, but: str = "", nested: bool = False) -> bool:
         """Whether an argument of these names says something, other than the one that the pointer `but` leads to."""
         return any(
-            each.name in names and each.pointer != but and not (nested and each.outermost) and not _is_empty(each.value)
-            for each in self.all
+            each.name in names
             # What an object says, its members say.
-            if not isinstance(each.value, dict)
+            and not (each.pointer == but or _is_empty(each.value) or isinstance(each.value, dict))
+            and not (nested and each.outermost)
+            for each in self.all
         )
 
 
@@ -278,13 +283,13 @@ def _host(call: Call, readings: Sequence[Reading], given: _Given) -> str | None:
         # The presentation is the asker's: it may only point at what is an address by its name.
         parts = parts_of(call.presentation.url or "")
         fields = {key_of(parts[0])} & _ADDRESSES if len(parts) == 1 else set()
-    others = (name for name in _ADDRESSES - fields if name in given.outermost)
-    if any(not _is_empty(value) for value in given.values(set(others))) or given.says_more(_DETOURS):
-        return None
-    values = (value for value in given.values(fields) if not _is_empty(value))
+    values = [value for value in given.values(fields) if not _is_empty(value)]
     origins = {origin_of(value) for value in members(values)}
     origin = origins.pop() if len(origins) == 1 else None
-    if origin is None or not any("method" in row.fields for row in rows):
+    others = _ADDRESSES.difference(fields)
+    if origin is None or not all(map(_is_empty, given.values(others))) or given.says_more(_DETOURS):
+        return None
+    if not any("method" in row.fields for row in rows):
         return origin
     method = _method(readings, given)
     return f"{method} {origin}" if method else None
@@ -312,16 +317,16 @@ def _amounts(call: Call, tables: Tables) -> list[tuple[Decimal, str]]:
     known = {row.amount for row in _rows(call, tables) if row.amount is not None}
     lines = [] if known else [line for line in call.presentation.lines if line[2:] and line[2].startswith("money:")]
     pairs = known or {(line[1], line[2].removeprefix("money:")) for line in lines}
-    given = arguments_of(call.arguments)
+    given = _Given(call.arguments)
 
     def values(name: str) -> Sequence[Any]:
-        return [value_at(call.arguments, name)] if name.startswith("/") else given.get(name, [None])
+        return [value_at(call.arguments, name)] if name.startswith("/") else given.outermost.get(name, [None])
 
     found = [
         money_of(value, code) for amount, currency in pairs for value in values(amount) for code in values(currency)
     ]
     read = {amount for amount, _ in pairs}
-    if not all(_is_read(each, read) for each in _walk(call.arguments)):
+    if not all(_is_read(each, read) for each in given.all):
         return []
     readable = [money for money in found if money is not None]
     return readable if len(readable) == len(found) else []
@@ -342,7 +347,7 @@ def _walk(arguments: Any) -> Iterator[_Member]:
         pointer, value = waiting.pop()
         if isinstance(value, Mapping):
             for name, member in value.items():
-                here = f"{pointer}{pointer_of([name])}"
+                here = f"{pointer}/{name}" if name.isalnum() else f"{pointer}{pointer_of([name])}"
                 yield _Member(here, key_of(name), member)
                 waiting.append((here, member))
         elif isinstance(value, list):
