@@ -33,7 +33,7 @@ def integral(value: Any) -> Any:
 def instant(value: Any) -> datetime:
     """An instant as JSON has it: a text with its offset."""
     if isinstance(value, str):
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             if (read := datetime.fromisoformat(value)).utcoffset() is not None:
                 return read.astimezone(UTC)
     raise ValueError("must be an instant such as 2027-01-31T00:00:00Z")

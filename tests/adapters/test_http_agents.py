@@ -96,6 +96,17 @@ async def test_an_edit_that_cannot_be_is_refused_with_the_pointer(api: Api) -> N
     assert (await row_of(api, row))["revision"] == 1
 
 
+async def test_a_text_that_nothing_could_carry_is_refused(api: Api) -> None:
+    row = await api.ask(**EDITABLE)
+    for text in (r'"\u0000"', r'"\ud800"', "12345678901234567890", "0.1000000000000000055511"):
+        name = "/charge" if text.startswith('"') else "/amount"
+        body = f'{{"content_revision": 1, "changes": {{"{name}": {text}}}}}'
+        headers = {"Content-Type": "application/json"}
+        refused = await api.call("dana", "POST", f"/v1/approvals/{row['id']}/edit", content=body, headers=headers)
+        assert (refused.status_code, problem_of(refused)["code"]) in ((422, "bad_edit"), (422, "invalid")), text
+    assert (await row_of(api, row))["revision"] == 1
+
+
 async def test_an_edit_that_comes_too_late_changes_nothing(api: Api) -> None:
     row = await api.ask(**EDITABLE)
     assert (await edit(api, "dana", row, charge="ch_2")).status_code == 200
@@ -233,7 +244,9 @@ async def test_a_rule_that_there_cannot_be_says_what_would_be_right(api: Api) ->
         refused = await rule(api, **body)
         assert (refused.status_code, problem_of(refused)["code"]) == (422, "bad_rule"), body
         assert says in problem_of(refused)["detail"]
-    for wrong in ({"scope": "tool"}, {"tool": "x", "scope": "all"}, {"tool": "x", "scope": "tool", "expires_at": "x"}):
+    tool: dict[str, Any] = {"tool": "x", "scope": "tool"}
+    instants = ("x", 7, "2099-01-01T00:00:00", "0001-01-01T00:00:00+14:00")
+    for wrong in ({"scope": "tool"}, tool | {"scope": "all"}, *(tool | {"expires_at": at} for at in instants)):
         refused = await rule(api, **wrong)
         assert (refused.status_code, problem_of(refused)["code"]) == (422, "invalid"), wrong
     unknown = await api.call("admin", "POST", "/v1/agents/zoe/rules", json={"tool": "x", "scope": "tool"})

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import core.agents
 import core.people
 import core.service
 from adapters.http import Limits
@@ -330,7 +331,7 @@ async def test_a_wait_that_is_over_answers_what_stands(api: Api) -> None:
 
 
 def test_every_refusal_of_the_door_has_a_problem() -> None:
-    door = inspect.getsource(core.service) + inspect.getsource(core.people)
+    door = "".join(map(inspect.getsource, (core.service, core.agents, core.people)))
     codes = set(re.findall(r'Refusal\(\s*"(\w+)"', door))
     assert {"not_found", "not_entitled", "changed", "already_claimed"} <= codes
     assert codes | {"already_decided", "expired", "cancelled"} <= set(CODES)
