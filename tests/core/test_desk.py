@@ -13,7 +13,7 @@ import pytest
 from core.approvals import Approval, Outcome, Status, Verdict
 from core.people import Refusal
 from core.ports import Slow, Unavailable
-from tests.core.office import BOT, DANA, DIRECTORY, EVE, FORUM, OLA, PAT, SMALL, STRANGER, TOPIC, Office, office
+from tests.core.office import BOT, DANA, DIRECTORY, EVE, FORUM, GROUP, OLA, PAT, SMALL, STRANGER, TOPIC, Office, office
 
 HUGE = {"charge": "ch_1", "text": "refund " + "x" * 9000 + " the-end"}
 
@@ -162,6 +162,21 @@ async def test_t7_everything_about_an_approval_stays_in_its_topic(sqlite_url: st
         assert len(of_bot) == 6
         row = await here.row(approval)
         assert (row.status, row.note, row.by_message) == (Status.DECLINED, "Not today", False)
+
+
+async def test_t9_a_deleted_topic_is_noticed_and_the_next_place_still_gets_the_card(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with office(sqlite_url, place=f'telegram:{FORUM}/{TOPIC}", "telegram:{GROUP}') as here:
+        here.world.delete_topic(FORUM, TOPIC)
+        approval = await here.ask()
+        assert await here.post(approval) == ["failed", "posted"]
+        assert "post failed" in caplog.messages
+        rows = await here.store.read(lambda ledger: ledger.posted_for(approval.id))
+        gone = next(row for row in rows if row.chat == str(FORUM))
+        assert gone.failed == "the chat or topic no longer exists, or the bot may not write there"
+        assert (await here.row(approval)).undeliverable is None
+        assert (await here.told(here.press(here.cards()[0], "Allow"))).startswith("Allowed.")
 
 
 async def test_t12_one_card_where_two_may_answer_and_the_route_names_one_chat(here: Office) -> None:
