@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 from slack_sdk.web.async_client import AsyncWebClient
-from telegram import Bot, ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, ReplyParameters
+from telegram import Bot, ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, ReplyParameters, Update
 
 from adapters.sandbox import Sandbox
 from tests.looks import hard_to_read, without_name
@@ -80,6 +81,14 @@ async def page(browser: Browser, sandbox: Sandbox) -> AsyncIterator[Page]:
     assert complaints == []
 
 
+async def told(bot: Bot, act: Coroutine[Any, Any, None]) -> Update:
+    """What a bot is told of what a person does."""
+    before = await bot.get_updates(offset=-1, timeout=0)
+    await act
+    (update,) = await bot.get_updates(offset=before[-1].update_id + 1 if before else None, timeout=5)
+    return update
+
+
 async def test_a_card_appears_is_pressed_and_settles(page: Page, bot: Bot, sandbox: Sandbox) -> None:
     card = await bot.send_message(
         1001, "<b>billing wants to use shell.run</b>\n<pre>ls &lt;dir&gt;</pre>", parse_mode="HTML", reply_markup=CARD
@@ -87,11 +96,9 @@ async def test_a_card_appears_is_pressed_and_settles(page: Page, bot: Bot, sandb
     text = page.get_by_test_id(f"text-{card.message_id}")
     await expect(text.locator("strong")).to_have_text("billing wants to use shell.run")
     await expect(text.locator("pre")).to_have_text("ls <dir>")
-    offset = (await bot.get_updates(timeout=0))[-1].update_id + 1
     allow = page.get_by_test_id(f"button-{card.message_id}-0-0")
-    await allow.click()
+    query = (await told(bot, allow.click())).callback_query
     await expect(allow).to_have_attribute("aria-busy", "true")
-    query = (await bot.get_updates(offset=offset, timeout=5))[0].callback_query
     assert query is not None
     assert (query.data, query.from_user.id) == ("a.t.1", 1001)
     await query.answer("Allowed. It runs now.")
@@ -104,8 +111,7 @@ async def test_a_card_appears_is_pressed_and_settles(page: Page, bot: Bot, sandb
 
 async def test_an_alert_waits_to_be_closed(page: Page, bot: Bot, sandbox: Sandbox) -> None:
     card = await bot.send_message(1001, "card", reply_markup=CARD)
-    await page.get_by_test_id(f"button-{card.message_id}-0-1").click()
-    query = (await bot.get_updates(offset=-1, timeout=5))[0].callback_query
+    query = (await told(bot, page.get_by_test_id(f"button-{card.message_id}-0-1").click())).callback_query
     assert query is not None
     await query.answer("Too late: it was decided.", show_alert=True)
     await expect(page.get_by_test_id("alert-text")).to_have_text("Too late: it was decided.")
@@ -122,17 +128,14 @@ async def test_the_keyboard_alone_can_press_reply_and_send(page: Page, bot: Bot,
     await page.keyboard.type("Not today")
     await page.keyboard.press("Shift+Enter")
     await page.keyboard.type("please")
-    await page.keyboard.press("Enter")
-    await sandbox.telegram.until(lambda: sandbox.telegram.chat(1001).last("please"))
-    heard = (await bot.get_updates(offset=-1, timeout=5))[0].message
+    heard = (await told(bot, page.keyboard.press("Enter"))).message
     assert heard is not None
     assert heard.reply_to_message is not None
     assert (heard.text, heard.reply_to_message.message_id) == ("Not today\nplease", card.message_id)
     await expect(page.get_by_test_id("reply-bar-telegram")).to_be_hidden()
     await expect(page.get_by_test_id(f"message-{heard.message_id}")).to_contain_text("Not today")
     await page.get_by_test_id(f"button-{card.message_id}-0-0").focus()
-    await page.keyboard.press("Enter")
-    query = (await bot.get_updates(offset=-1, timeout=5))[0].callback_query
+    query = (await told(bot, page.keyboard.press("Enter"))).callback_query
     assert query is not None
     await query.answer("done")
     await expect(page.get_by_test_id("toast")).to_have_text("done")
@@ -186,8 +189,7 @@ async def test_a_chat_that_was_not_started_offers_to_start(page: Page, bot: Bot,
     await page.get_by_test_id("acting-as-telegram").select_option(label="Ola Berg")
     await page.get_by_test_id("chat-1002:7000000001").click()
     await expect(page.get_by_test_id("composer-telegram")).to_be_hidden()
-    await page.get_by_test_id("start-1002:7000000001").click()
-    heard = (await bot.get_updates(offset=-1, timeout=5))[0].message
+    heard = (await told(bot, page.get_by_test_id("start-1002:7000000001").click())).message
     assert heard is not None
     assert heard.from_user is not None
     assert (heard.text, heard.from_user.id) == ("/start", 1002)
@@ -203,8 +205,7 @@ async def test_topics_stay_apart_and_show_what_is_unread(page: Page, bot: Bot, s
     await page.get_by_test_id(f"topic-{TOPIC}").click()
     await expect(page.get_by_test_id(f"message-{card.message_id}")).to_be_visible()
     await page.get_by_test_id("composer-telegram").fill("@placet_bot hello")
-    await page.get_by_test_id("send-telegram").click()
-    heard = (await bot.get_updates(offset=-1, timeout=5))[0].message
+    heard = (await told(bot, page.get_by_test_id("send-telegram").click())).message
     assert heard is not None
     assert heard.message_thread_id == TOPIC
 
