@@ -346,7 +346,7 @@ async def test_a_draft_returns_at_once_and_lives_on_in_a_workflow_of_its_own(wor
         assert answer["text"] == "Waiting for a person. Nothing has run yet."
         own = world.client.get_workflow_handle(f"approval-{row.id}")
         await until(lambda: world.desk.posted)
-        await world.decide(row)
+        await world.decide_before(row, 4.5)
         assert (await asyncio.wait_for(own.result(), 60))["outcome"] == "sent"
     assert len(refunds.calls) == 1
     assert "TIMER_STARTED" not in await world.events(handle)
