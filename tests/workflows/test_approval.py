@@ -204,7 +204,7 @@ async def test_s9_expiry_a_refusal_and_a_withdrawal_are_told_apart(world: World)
     ]  # fmt: skip
 
 
-async def test_r8_several_must_allow_before_the_call_runs(world: World) -> None:
+async def test_several_must_allow_before_the_call_runs(world: World) -> None:
     await world.apply(ask=["role:approver", "role:lead"], needed=2)
     refunds = Refunds()
     async with a_caller(world.client, [refunds.refund]) as queue:
