@@ -431,11 +431,13 @@ def label_of(
     *,
     expires_at: datetime | None = None,
     ceiling: tuple[str, str] | None = None,
+    here: bool = False,
 ) -> str:
-    """What a rule of this scope covers, how much, and for how long."""
-    what = fill("rule_tool", locale=locale, tool=_cut(scope.tool))
+    """What a rule of this scope covers, how much, and for how long; `here`, on the card of such a call, the tool is
+    "this tool"."""
+    tool = what = fill("rule_this_tool", locale=locale) if here else _cut(scope.tool)
     if scope.operation and scope.kind is not ScopeKind.OPERATION:
-        what = fill("rule_tool_operation", locale=locale, tool=_cut(scope.tool), operation=_cut(scope.operation))
+        what = fill("rule_tool_operation", locale=locale, tool=tool, operation=_cut(scope.operation))
     match scope.kind:
         case ScopeKind.ARGUMENTS:
             words = fill("rule_arguments", locale=locale, what=what)
@@ -448,7 +450,7 @@ def label_of(
             words = fill("rule_host", locale=locale, what=what, origin=_cut(scope.value))
         case ScopeKind.OPERATION:
             operation = _cut(scope.operation)
-            words = fill("rule_operation", locale=locale, tool=_cut(scope.tool), operation=operation)
+            words = fill("rule_operation", locale=locale, tool=tool, operation=operation)
         case ScopeKind.TOOL:
             words = fill("rule_every_call", locale=locale, what=what)
     if ceiling is not None:

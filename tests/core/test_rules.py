@@ -520,6 +520,11 @@ def test_w4_labels_in_english() -> None:
         ): "every call of stripe.refund, up to 50.00 GBP a call, until Mar 10, 2026, 12:00 UTC",
     }
     assert all(label == wanted for label, wanted in said.items()), said
+    assert (
+        label_of(Scope(ARGUMENTS, "bash", "run", "x"), here=True)
+        == "this tool (run) with exactly these arguments, until removed"
+    )
+    assert label_of(Scope(OPERATION, "calendar", "create"), here=True) == "every create of this tool, until removed"
 
 
 # What an administrator names

@@ -11,6 +11,7 @@ import pytest
 from core.approvals import Approval, Effect, Status
 from core.effects import Call, tables_from
 from core.people import Refusal
+from core.ports import Ledger
 from core.rules import Rule, Scope, ScopeKind, scope_named, scopes_of
 from tests.core.office import GROUP, Office, office
 
@@ -135,3 +136,20 @@ async def test_an_activity_that_is_not_listed_does_not_run_under_the_name_of_a_r
     assert (await asked(here, POST, run=run)).pending
     read = await asked(here, {"tool": "read_file", "arguments": {"path": "x"}}, run=run)
     assert (read.pending, read.effect) == (True, Effect.SEND)
+
+
+async def test_w4_a_long_tool_is_named_by_its_card_and_the_rule_by_its_whole_name(here: Office) -> None:
+    await applied(here)
+    tool = "mcp__github_enterprise__add_comment_to_pending_review"
+    waits = await asked(here, {"tool": tool, "arguments": {"body": "x"}})
+
+    def offers(ledger: Ledger) -> list[str]:
+        return [label for _, label in here.approvals.judge.offers(ledger, waits, ledger.agent("billing"))]
+
+    assert await here.store.read(offers) == [
+        "this tool with exactly these arguments, until removed",
+        "every call of this tool, until removed",
+    ]
+    rule = await ruled(here, Scope(ScopeKind.TOOL, tool, ""))
+    assert isinstance(rule, Rule)
+    assert rule.label == f"every call of {tool}, until removed"
