@@ -11,6 +11,7 @@ from core.approvals import (
     Agent,
     Approval,
     Button,
+    Effect,
     Kind,
     Outcome,
     Permission,
@@ -29,7 +30,7 @@ from core.changes import Answer
 from core.editing import Unchanged, Wrong, edited, form_of, values_of
 from core.identifiers import new_id
 from core.languages import Spoken
-from core.people import Directory
+from core.people import Directory, route_of
 from core.ports import Clock, Ledger
 from core.rulebooks import RuleBooks
 from core.rules import Rule, Scope, ScopeKind, label_of
@@ -108,6 +109,8 @@ class Judge:
             text = say_on(platform, "not_linked", locale=locale, platform=platform)
             return Judged(_refused(approval, "not_linked", text))
         while True:
+            # Before any row of it is changed.
+            agent = ledger.agent(approval.agent, "update" if press.verb in SCOPES else "")
             now = self.clock.now()
             advanced = changes.advance(ledger, approval, now)
             current = advanced or approval
@@ -115,7 +118,6 @@ class Judge:
             if (why := self.directory.may_answer(ledger, current, person)) is not None:
                 text = self.who_may(ledger, current, why, locale)
                 return Judged(_refused(current, why, text), advanced)
-            agent = ledger.agent(current.agent, "update" if press.verb in SCOPES else "")
             pressed = _Pressed(press, posted, person, agent, locale, now)
             judged = self._judge(ledger, current, pressed)
             if judged is not None:
@@ -164,12 +166,14 @@ class Judge:
         if approval.decision_key == press.key and approval.pending:
             # The answer that this very event gave was taken back since.
             return Judged(by.said(approval, "taken_back"))
-        if self.generation_over(approval, by.agent):
+        if press.verb in AFTERWARDS and press.text is None and not approval.pending:
+            return self._afterwards(ledger, approval, by)
+        if self.generation_over(approval, by.agent, taken_back=press.verb in TAKEN_BACK):
             return self._over(ledger, approval, by)
         if press.verb in TAKEN_BACK and press.text is None:
             return self._take_back(ledger, approval, by)
         if press.verb in AFTERWARDS and press.text is None:
-            return self._afterwards(ledger, approval, by)
+            return Judged(by.said(approval, "nothing_to_follow_up"))
         if not approval.pending:
             reply = self._too_late(ledger, approval, by)
             # The process that committed this very press may have been killed before it could tell the workflow.
@@ -268,12 +272,26 @@ class Judge:
         if isinstance(edit, Wrong):
             return Judged(by.said(approval, edit.key, field=edit.label))
         said = by.answer(Verdict.ALLOW, ", ".join(edit.pointers))
-        effect = self.books.effect_of(ledger, by.agent, approval, edit.arguments)
+        effect = self.reach_of(ledger, by.agent, approval, edit.arguments)
+        if effect is None:
+            return Judged(by.said(approval, "edit_reaches_further", agent=approval.agent))
         changed = changes.edit(ledger, approval, said, edit.arguments, edit.digest, effect, by.now)
         if changed is None:
             return None
         reply = replace(by.said(changed, "edited", Tone.GOOD), redraw=True)
         return Judged(reply, changed)
+
+    def reach_of(self, ledger: Ledger, agent: Agent | None, approval: Approval, arguments: str) -> Effect | None:
+        """The effect of a row's call with other arguments, which is never less than it was; None where other people, or
+        more of them, would have been asked for that."""
+        effect = max(
+            approval.effect, self.books.effect_of(ledger, agent, approval, arguments), key=lambda each: each.rank
+        )
+        if effect is not approval.effect:
+            was, now = route_of(approval), self.directory.route(ledger, approval.agent, effect, approval.tool)
+            if (was.ask, was.needed, was.four_eyes) != (now.ask, now.needed, now.four_eyes):
+                return None
+        return effect
 
     # Rules
 
@@ -299,7 +317,7 @@ class Judge:
             created_by=by.person.id,
         )  # fmt: skip
         saved = ledger.add_rule(rule)
-        settled = self.settle(ledger, saved, by.now) if saved is not None else ()
+        settled = self.settle(ledger, saved, by.agent, by.now) if saved is not None and by.agent is not None else ()
         reply = by.said(changed, "always_saved", Tone.GOOD, label=label_of(chosen, by.locale))
         return Judged(replace(reply, redraw=True, result=_result(changed)), changed, settled)
 
@@ -311,17 +329,19 @@ class Judge:
         if agent is None:
             return []
         scopes = self.books.scopes_for(ledger, agent, approval)
-        labelled = [(scope, label_of(scope, locale)) for scope in scopes]
+        labelled = [(scope, _label(scope, locale)) for scope in scopes]
         return [(scope, label) for scope, label in labelled if len(label) <= SCOPE_LABEL_LIMIT]
 
-    def settle(self, ledger: Ledger, rule: Rule, now: datetime) -> tuple[Approval, ...]:
-        """The waiting rows that a new rule covers run, and say by which rule."""
+    def settle(self, ledger: Ledger, rule: Rule, agent: Agent, now: datetime) -> tuple[Approval, ...]:
+        """The waiting rows that a new rule covers run, and say by which rule.
+
+        `agent` as it was before the rule, held: nothing is to be kept of a version that may yet be rolled back.
+        """
         settled: list[Approval] = []
-        agent = ledger.agent(rule.agent)
-        for row in ledger.open_rows(rule.agent) if agent is not None else ():
-            waits = row.pending and not changes.due(row, now)
+        for row in ledger.open_rows(rule.agent, hold=True):
+            waits = row.pending and not changes.due(row, now) and not self.generation_over(row, agent)
             counts = stands_in(rule, row.needed, self.directory.barred(ledger, row))
-            if waits and counts and agent is not None and self.books.covers(ledger, agent, rule, row, now):
+            if waits and counts and self.books.covers(ledger, agent, rule, row, now):
                 allowed = changes.allow_unasked(ledger, row, rule.label, now)
                 settled += [allowed] if allowed is not None else []
         return tuple(settled)
@@ -347,6 +367,8 @@ class Judge:
             return Judged(by.said(approval, "sent_again", Tone.GOOD))
         if not can_follow_up(approval):
             return Judged(replace(by.said(approval, "nothing_to_follow_up"), redraw=True))
+        if by.press.verb != Verb.DISMISS and by.agent is not None and approval.generation < by.agent.generation:
+            return Judged(by.said(approval, "generation_over", agent=approval.agent))
         if by.press.verb == Verb.DISMISS:
             dismissed = changes.dismiss(ledger, approval, by.answer(Verdict.DECLINE), by.now)
             if dismissed is None:
@@ -365,8 +387,11 @@ class Judge:
     # Generations
 
     @staticmethod
-    def generation_over(approval: Approval, agent: Agent | None) -> bool:
-        """Whether the agent was reset since, and this row still wants an answer that would come to nothing."""
+    def generation_over(approval: Approval, agent: Agent | None, *, taken_back: bool = False) -> bool:
+        """Whether the agent was reset since, so that an answer to this row would come to nothing, or has."""
+        if approval.status in (Status.DECLINED, Status.EXPIRED) and not taken_back:
+            # Nothing would have run anyway: whoever asks is told who decided what.
+            return False
         return agent is not None and approval.generation < agent.generation and approval.claim_token is None
 
     def _over(self, ledger: Ledger, approval: Approval, by: _Pressed) -> Judged | None:
@@ -381,7 +406,9 @@ class Judge:
         names = self.directory.names(ledger, approval)
         if approval.pending:
             return changes.cancel(ledger, approval, "reset", now, names)
-        if approval.status is Status.APPROVED and approval.run is not None and approval.outcome is Outcome.NONE:
+        # Who runs the call itself must not either, unless it has its answer already.
+        waits = approval.run is not None or (approval.runtime is Runtime.TURN and approval.consumed_at is None)
+        if approval.status is Status.APPROVED and approval.outcome is Outcome.NONE and waits:
             return changes.end(ledger, approval, Outcome.NOT_SENT, say("agent_was_reset"), names, now)
         return None
 
@@ -432,6 +459,12 @@ def storable(text: str) -> str:
 
 def _refused(approval: Approval, code: str, text: str) -> Reply:
     return Reply(text, Tone.ALERT, refused=True, approval_id=approval.id, result=code)
+
+
+def _label(scope: Scope, locale: str) -> str:
+    """What a button under the card says; the card has the tool's name, where both do not fit on it."""
+    label = label_of(scope, locale)
+    return label if len(label) <= SCOPE_LABEL_LIMIT else label_of(scope, locale, here=True)
 
 
 def _result(changed: Approval) -> str:

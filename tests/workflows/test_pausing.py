@@ -188,24 +188,25 @@ async def test_a_reset_ends_what_turns_wait_for_also_when_the_word_is_lost(world
     refunds = Refunds()
     async with a_caller(world.client, [refunds.refund]) as queue:
         pending = await a_turn(world, run=a_run(queue))
-        allowed = await a_turn(world, run=a_run(queue))
+        allowed, left_to_the_asker = await a_turn(world, run=a_run(queue)), await a_turn(world)
         await paused(world)
-        await world.decide(allowed)
-        await at_rest(world, str(allowed.workflow_id), 1)
+        for row in (allowed, left_to_the_asker):
+            await world.decide(row)
+            await at_rest(world, str(row.workflow_id), 1)
         world.bell.muted = lost
         assert isinstance(await world.agents.reset("billing"), Agent)
         if lost:
             await world.approvals.close()
             world.bell.muted = False
             world.clock.set = world.clock.now() + timedelta(seconds=6)
-            assert (await world.sweep())["rung"] == 2
+            assert (await world.sweep())["rung"] == 3
         answers = [
             await asyncio.wait_for(world.client.get_workflow_handle(str(row.workflow_id)).result(), 60)
-            for row in (pending, allowed)
+            for row in (pending, allowed, left_to_the_asker)
         ]
         await resumed(world)
     assert [(answer["status"], answer["outcome"]) for answer in answers] == [
-        ("cancelled", "none"), ("approved", "not_sent"),
+        ("cancelled", "none"), ("approved", "not_sent"), ("approved", "not_sent"),
     ]  # fmt: skip
     assert refunds.calls == []
     late = await world.approvals.decide(
