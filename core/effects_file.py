@@ -32,7 +32,7 @@ def tables_from(section: Mapping[str, Any] | None) -> Tables:
 
     ```yaml
     effects:
-      tools: {acme.lookup: read, acme.export: send}   # the whole tool, whatever it is called with
+      tools: {acme.lookup: read, acme.export: send}   # a tool without operations, whatever its arguments
       operations:                                     # by operation; `*` is every other one
         crm: {find: read, note: write, mail: send, merge: money}
         stripe: {list_charges: read}
