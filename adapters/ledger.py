@@ -126,7 +126,7 @@ _UNSTARTED = Statement(
 )
 _TOUCH_OPEN = Statement(
     update(t.approvals)
-    .where(_row.agent == bindparam("is_agent"), sa.text(t.IS_OPEN))
+    .where(_row.agent == bindparam("is_agent"), sa.text(f"({t.IS_OPEN} OR ({t.IS_UNCONSUMED}))"))
     .values(revision=_row.revision + sa.literal_column("1"))
     .returning(_row.id, _row.revision)
 )
@@ -339,7 +339,7 @@ def _approvals(status: Status | None, by_agent: bool) -> Statement:
 
 
 @cache
-def _open_rows(lane: bool, run: bool, tool: bool) -> Statement:
+def _open_rows(lane: bool, run: bool, tool: bool, hold: bool) -> Statement:
     found = select(*_approval).where(_row.agent == bindparam("is_agent"), sa.text(t.IS_OPEN))
     if lane:
         found = found.where(_row.lane == bindparam("in_lane"), sa.text("lane IS NOT NULL"))
@@ -347,7 +347,9 @@ def _open_rows(lane: bool, run: bool, tool: bool) -> Statement:
         found = found.where(_row.run_id == bindparam("of_run"), sa.text("run_id IS NOT NULL"))
     if tool:
         found = found.where(_row.tool == bindparam("with_tool"))
-    return Statement(found.order_by(_row.created_at))
+    found = found.order_by(_row.created_at)
+    # SQLite has one writer at a time, and leaves the words out.
+    return Statement(found.with_for_update(key_share=True) if hold else found)
 
 
 def _known(table: sa.Table, names: Iterable[str], fixed: frozenset[str]) -> None:
@@ -439,9 +441,10 @@ class Ledger(People):
         self._rows(_NOTE_CHECK, {"approval": approval_id, "at": at, "rounds": closed_rounds})
 
     def open_rows(
-        self, agent: str, *, lane: str | None = None, run_id: str | None = None, tool: str | None = None
-    ) -> Sequence[Approval]:
-        statement = _open_rows(lane is not None, run_id is not None, tool is not None)
+        self, agent: str, *, lane: str | None = None, run_id: str | None = None, tool: str | None = None,
+        hold: bool = False,
+    ) -> Sequence[Approval]:  # fmt: skip
+        statement = _open_rows(lane is not None, run_id is not None, tool is not None, hold)
         return self._some_approvals(statement, is_agent=agent, in_lane=lane, of_run=run_id, with_tool=tool)
 
     def last_of_lane(self, agent: str, lane: str) -> Approval | None:

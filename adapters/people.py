@@ -396,6 +396,7 @@ class People:
         for role, held_by in members.items():
             for person in dict.fromkeys(held_by):
                 self._rows(_put(t.memberships), {"person": person, "role": role})
+        known = {row[0] for row in self._rows(_all_ids(t.agents), {})}
         for agent, settings in agents.items():
             row = {
                 "id": agent,
@@ -403,6 +404,9 @@ class People:
                 "mode": settings.get("mode"),
                 "runs": _json(settings.get("runs")),
             }
+            if agent not in known:
+                # An agent that comes back must never reach a version under which somebody keeps its old rules.
+                row["version"] = 1 + secrets.randbelow(2**30)
             self._rows(_put(t.agents, *row), row)
             self._rows(_MODE_OF_FILE, {"is_agent": agent})
         for gone in self._drop_others(t.agents, agents):

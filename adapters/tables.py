@@ -165,7 +165,8 @@ IS_UNCONSUMED = "status <> 'pending' AND consumed_at IS NULL AND claimed_at IS N
 IS_SENDING = "outcome = 'sending'"
 IS_UNCLAIMED = "runtime = 'external' AND status = 'approved' AND outcome = 'none' AND claimed_at IS NULL"
 IS_UNSETTLED = "runtime = 'turn' AND (consumed_at IS NULL OR outcome = 'sending')"
-IS_OPEN = "(status = 'pending' OR (status = 'approved' AND outcome = 'none' AND claim_token IS NULL))"
+# An answer that whoever waited for it has taken is no longer open, though nothing was run for it.
+IS_OPEN = "(status = 'pending' OR (status = 'approved' AND outcome = 'none' AND consumed_at IS NULL))"
 IS_UNSTARTED = "status = 'pending' AND runtime IN ('draft', 'external')"
 
 
@@ -186,6 +187,7 @@ _index("ix_approvals_sending", _row.claimed_at, where=IS_SENDING)
 _index("ix_approvals_unclaimed", _row.valid_until, where=IS_UNCLAIMED)
 _index("ix_approvals_unsettled", _row.checked_at, where=IS_UNSETTLED)
 _index("ix_approvals_unstarted", _row.created_at, where=IS_UNSTARTED)
+_index("ix_approvals_open", _row.agent, _row.created_at, where=IS_OPEN)
 _index("ix_approvals_lane", _row.agent, _row.lane, where="lane IS NOT NULL")
 _index("ix_approvals_run", _row.agent, _row.run_id, where="run_id IS NOT NULL")
 # A platform's event id is one of its kind on its platform, and one event decides one approval: without this a message

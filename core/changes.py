@@ -147,10 +147,10 @@ def take_back(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -
 def edit(
     ledger: Ledger, approval: Approval, said: Answer, arguments: str, digest: str, effect: Effect, now: datetime
 ) -> Approval | None:
-    """What would run is another content from here on, which nobody has allowed yet; its effect may only rise."""
+    """What would run is another content from here on, which nobody has allowed yet."""
     changed = ledger.change(
         approval, final_arguments=arguments, digest=digest, content_revision=approval.content_revision + 1,
-        edited_at=now, edited_by=said.person.id, effect=max(approval.effect, effect, key=lambda each: each.rank),
+        edited_at=now, edited_by=said.person.id, effect=effect,
     )  # fmt: skip
     if changed is not None:
         ledger.audit(_line(changed, "edited", said, now))

@@ -282,9 +282,13 @@ class Ledger(Protocol):
         ...
 
     def open_rows(
-        self, agent: str, *, lane: str | None = None, run_id: str | None = None, tool: str | None = None
-    ) -> Sequence[Approval]:
-        """Pending rows of an agent, and allowed ones that nobody has claimed; by lane, run, tool; eldest first."""
+        self, agent: str, *, lane: str | None = None, run_id: str | None = None, tool: str | None = None,
+        hold: bool = False,
+    ) -> Sequence[Approval]:  # fmt: skip
+        """Pending rows of an agent, and allowed ones whose answer nobody has taken; by lane, run, tool; eldest first.
+
+        Held, nobody else changes them until this transaction commits; the agent is held before.
+        """
         ...
 
     def last_of_lane(self, agent: str, lane: str) -> Approval | None:
@@ -300,7 +304,8 @@ class Ledger(Protocol):
         ...
 
     def touch_open(self, agent: str) -> Sequence[tuple[str, int]]:
-        """Raise the revision of every open row of an agent, since its cards say something else now; ids, revisions."""
+        """Raise the revision of every row of an agent that is open or whose answer is not consumed yet, since its cards
+        say something else now; ids, revisions."""
         ...
 
     def unseen(self, created_before: datetime, limit: int) -> Sequence[Approval]:

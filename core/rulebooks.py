@@ -84,12 +84,20 @@ class RuleBooks:
         return self.effect(ledger, agent, call_of(approval, agent, arguments))
 
     def scopes_for(self, ledger: Ledger, agent: Agent, approval: Approval) -> Sequence[Scope]:
-        """The scopes that a card of this row may offer."""
-        return scopes_for(call_of(approval, agent), approval.effect, self.of(ledger, agent).tables, approval.needed)
+        """The scopes that a card of this row may offer; none when that cannot be judged."""
+        try:
+            return scopes_for(call_of(approval, agent), approval.effect, self.of(ledger, agent).tables, approval.needed)
+        except FAULTS as error:
+            self._report(agent, error)
+            return ()
 
     def covers(self, ledger: Ledger, agent: Agent, rule: Rule, approval: Approval, now: datetime) -> bool:
-        """Whether a rule lets this waiting row run."""
-        return covers(rule, call_of(approval, agent), approval.effect, self.of(ledger, agent).tables, now)
+        """Whether a rule lets this waiting row run; a fault in it leaves the row waiting."""
+        try:
+            return covers(rule, call_of(approval, agent), approval.effect, self.of(ledger, agent).tables, now)
+        except FAULTS as error:
+            self._report(agent, error)
+            return False
 
 
 def call_of(approval: Approval, agent: Agent | None, arguments: str | None = None) -> Call:

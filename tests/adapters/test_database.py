@@ -35,13 +35,16 @@ from core.approvals import (
     Effect,
     Kind,
     Message,
+    Mode,
     Outcome,
     Permission,
     Person,
     Posted,
+    Role,
     Route,
     Runtime,
     Status,
+    Update,
     Vote,
 )
 from core.ports import BadSetting, Ledger, Repeated, Store, Unavailable
@@ -61,6 +64,8 @@ DIRECTORY: dict[str, Any] = {
     "chats": {"telegram:-1001234": {"language": "de"}, "telegram:-1001234/31": {"language": "en"}},
     "roles": {"admin": ["admin", "approvals:view"], "approver": ["approvals:view", "approvals:answer"]},
     "members": {"admin": ["kim"], "approver": ["ola", "dana", "kim"]},
+    "groups": {"approver": ["slack:T01/S01", "discord:500/7001"]},
+    "effects": {"tools": {"crm.note": "write"}},
     "agents": {
         "billing": {
             "owner": "dana",
@@ -757,10 +762,17 @@ async def test_the_directory_answers_who_somebody_is(database: Database) -> None
 
 async def test_the_directory_answers_what_agents_and_routes_there_are(database: Database) -> None:
     await database.write(lambda ledger: ledger.replace_directory(DIRECTORY))
-    billing = Agent("billing", "dana", "outside", (("stripe.refund", "refund", "billing"),))
-    assert await database.read(lambda ledger: ledger.agent("billing")) == billing
+    billing = await database.read(lambda ledger: ledger.agent("billing"))
+    assert billing is not None
+    assert billing == Agent("billing", "dana", Mode.OUTSIDE, (("stripe.refund", "refund", "billing"),),
+                            version=billing.version)  # fmt: skip
     assert await database.read(lambda ledger: ledger.agent("nobody")) is None
     assert await database.read(lambda ledger: ledger.agents()) == [billing]
+    assert await database.read(lambda ledger: ledger.effects()) == DIRECTORY["effects"]
+    assert await database.read(lambda ledger: ledger.mapped_roles()) == [
+        Role("approver", frozenset({Permission.VIEW, Permission.ANSWER}),
+             frozenset({"slack:T01/S01", "discord:500/7001"})),
+    ]  # fmt: skip
     assert await database.read(lambda ledger: ledger.routes()) == [
         Route(("role:approver",), ("telegram:-1001234/31", "dm"), {"agent": "billing", "effect": "money"},
               timeout_s=86400, remind_s=14400),

@@ -59,6 +59,14 @@ def upgrade() -> None:
         sqlite_where=sa.text("run_id IS NOT NULL"),
         postgresql_where=sa.text("run_id IS NOT NULL"),
     )
+    is_open = "(status = 'pending' OR (status = 'approved' AND outcome = 'none' AND consumed_at IS NULL))"
+    op.create_index(
+        "ix_approvals_open",
+        "approvals",
+        ["agent", "created_at"],
+        sqlite_where=sa.text(is_open),
+        postgresql_where=sa.text(is_open),
+    )
     # No version before this one wrote a rule.
     op.drop_table("rules")
     op.create_table(
@@ -133,6 +141,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in ("chats", "documents", "updates", "runs"):
         op.drop_table(table)
+    op.drop_index("ix_approvals_open", "approvals")
     op.drop_index("ix_approvals_run", "approvals")
     op.drop_index("ix_approvals_lane", "approvals")
     for table, columns in ADDED.items():
