@@ -18,6 +18,8 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from adapters.embedded import TemporalServer
+from core.approvals import Approval
+from core.changes import UNDO
 from tests.bench.callers import ACTIVITIES, BARE, STARTED, WORKFLOWS
 from tests.bench.figures import Figure
 from tests.workflows.callers import Refunds
@@ -38,6 +40,7 @@ async def measure_temporal(folder: Path, *, waiting: int = WAITING) -> list[Figu
     figures = []
     async with a_server(folder / "latency") as server:
         figures += await measure_latency(server.address, folder / "latency")
+        figures += await measure_drafts(server.address, folder / "latency")
         figures += await measure_events(server.address, folder / "latency")
     figures += await measure_memory(folder, waiting)
     return figures
@@ -132,6 +135,41 @@ async def a_bare_one(world: World, queue: str, runs: bool) -> Waiting:
         return began
 
     return Waiting(key, go, handle)
+
+
+async def measure_drafts(address: str, folder: Path, rounds: int = ROUNDS // 2) -> list[Figure]:
+    """From the commit of a draft's Allow to the start of the caller's activity: the Undo, and little more."""
+    async with (
+        a_world(address, f"sqlite:///{folder}/drafts.db") as world,
+        serving(world),
+        a_caller(world.client, ACTIVITIES) as queue,
+    ):
+        waiting = [await a_draft(world, queue) for _ in range(rounds)]
+        began = {}
+        for row in waiting:
+            await world.decide(row)
+            began[row.id] = time.perf_counter()
+            await asyncio.sleep(PAUSE_S)
+        for row in waiting:
+            await world.own(row).result()
+        took = [STARTED.pop(row.call_id or "") - began[row.id] for row in waiting]
+    undo = UNDO.total_seconds()
+    cause = f"The slowest of {rounds} began {(max(took) - undo) * 1000:.0f} ms after its Undo was over."
+    return [
+        Figure("draft, Allow to the start of the caller's activity, the slowest", max(took), "s",
+               bar=undo + 1, bar_is="value", cause=cause),
+        Figure("draft, Allow to the start of the caller's activity, p50", median(took), "s"),
+    ]  # fmt: skip
+
+
+async def a_draft(world: World, queue: str) -> Approval:
+    key = str(uuid4())
+    ask = an_ask(arguments={"key": key}, call_id=key, run=a_run(queue, "stamp"), runtime="draft")
+    handle = await world.ask(ask, id=key)
+    await handle.result()
+    row = await world.row(key)
+    await until(lambda: any(posted[0] == row.id for posted in world.desk.posted))
+    return row
 
 
 # History
