@@ -119,6 +119,8 @@ _ADD_RULE = Statement(
         .on_conflict_do_update(
             index_elements=["agent", "tool", "operation", "scope_kind", "scope_value"],
             set_={name: rule.excluded[name] for name in RENEWED},
+            # What an administrator said of money, with its ceiling, is not undone by a rule without one.
+            where=sa.or_(_rule.ceiling_amount.is_(None), rule.excluded.ceiling_amount.is_not(None)),
         )
         .returning(*(_rule[name] for name in RULE))
     )
@@ -316,8 +318,8 @@ class People:
         if not self._rows(_RAISE_VERSION, {"is_agent": rule.agent}):
             return None
         values = {name: getattr(rule, name) for name in RULE}
-        (row,) = self._rows(_ADD_RULE, {**values, "token": rule_token(rule.id)})
-        return self._rule(row)
+        rows = self._rows(_ADD_RULE, {**values, "token": rule_token(rule.id)})
+        return self._rule(rows[0]) if rows else None
 
     def drop_rule(self, rule_id: str) -> bool:
         rows = self._rows(_DROP_RULE, {"is_rule": rule_id})

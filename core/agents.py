@@ -204,7 +204,8 @@ class Agents:
                 ceiling_currency=ceiling[1] if ceiling is not None else None,
             )  # fmt: skip
             saved = ledger.add_rule(replace(rule, label=label_of_rule(rule)))
-            assert saved is not None, "the agent was there a statement before"
+            if saved is None:
+                return Refusal("bad_rule", say("rule_money_stands"))
             return saved, self.judge.settle(ledger, saved, agent, now)
 
         done = await self.store.write(work)

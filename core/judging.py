@@ -317,7 +317,11 @@ class Judge:
             created_by=by.person.id,
         )  # fmt: skip
         saved = ledger.add_rule(rule)
-        settled = self.settle(ledger, saved, by.agent, by.now) if saved is not None and by.agent is not None else ()
+        if saved is None or by.agent is None:
+            # A rule for money stands there, so this call alone is allowed.
+            said = self._answered(ledger, changed, by, by.answer(Verdict.ALLOW))
+            return Judged(replace(said, redraw=True, result=_result(changed)), changed)
+        settled = self.settle(ledger, saved, by.agent, by.now)
         reply = by.said(changed, "always_saved", Tone.GOOD, label=label_of(chosen, by.locale))
         return Judged(replace(reply, redraw=True, result=_result(changed)), changed, settled)
 

@@ -434,8 +434,8 @@ class Ledger(Protocol):
     def rule(self, rule_id: str = "", *, token: str = "") -> Rule | None: ...
 
     def add_rule(self, rule: Rule) -> Rule | None:
-        """Store a rule, or answer the one of the same scope, its label and expiry brought up to date; None for an
-        unknown agent. Raises the agent's version."""
+        """Store a rule, or answer the one of the same scope, brought up to date; None for an unknown agent, and where a
+        rule for money stands and this is none. Raises the agent's version."""
         ...
 
     def drop_rule(self, rule_id: str) -> bool:

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from core.agents import Heard
-from core.approvals import Actor, Approval, Message, Mode, Outcome, Posted, Press, Reply, Status
+from core.approvals import Actor, Agent, Approval, Message, Mode, Outcome, Posted, Press, Reply, Status
 from core.asks import read_ask
 from core.buttons import Verb
 from core.people import Refusal
+from core.rules import Rule
 from core.service import Opened, Origin
 from tests.core.office import GROUP, Office, office
 
@@ -261,6 +262,22 @@ async def test_money_is_never_allowed_by_a_card_for_good(here: Office) -> None:
     assert (await press(here, card, Verb.ALWAYS)).result == "always_not_here"
     assert (await press(here, card, Verb.ALWAYS_ARGUMENTS)).result == "always_not_here"
     assert not await here.store.read(lambda ledger: ledger.rules("billing"))
+
+
+async def test_a_rule_for_money_is_not_undone_by_one_without_a_ceiling(here: Office) -> None:
+    approval = await here.ask(**NOTE)
+    agents, until = here.desk.agents, here.clock.now() + timedelta(days=1)
+    scopes = await here.store.read(
+        lambda ledger: here.approvals.books.scopes_for(ledger, Agent("billing", "dana"), approval)
+    )
+    made = await agents.add_rule("billing", scopes[0], expires_at=until, ceiling=("50", "GBP"))
+    assert isinstance(made, Rule)
+    plain = await agents.add_rule("billing", scopes[0])
+    assert isinstance(plain, Refusal)
+    assert plain.code == "bad_rule"
+    card = await posted(here, approval)
+    assert (await press(here, card, Verb.ALWAYS_ARGUMENTS)).result == "approved"
+    assert await here.store.read(lambda ledger: ledger.rules("billing")) == [made]
 
 
 async def test_only_who_may_rule_makes_rules(here: Office) -> None:
