@@ -47,7 +47,10 @@ from core.approvals import (
     Update,
     Vote,
 )
+from core.buttons import rule_token
+from core.identifiers import new_id
 from core.ports import BadSetting, Ledger, Repeated, Store, Unavailable
+from core.rules import Rule, ScopeKind
 from tests.builders import NOW, an_approval
 from tests.services import PostgresServer, run
 
@@ -710,6 +713,303 @@ async def test_a_move_onto_a_card_that_is_there_keeps_both(database: Database) -
     await database.write(lambda ledger: ledger.move("telegram", "", "-100", "-200"))
     assert await database.read(lambda ledger: ledger.posted(old.id)) == replace(old, chat="-200")
     assert await database.read(lambda ledger: ledger.posted(new.id)) == new
+
+
+# What happens around an answer
+
+
+def a_rule(**changes: Any) -> Rule:
+    """A standing rule for every call of one tool of billing's."""
+    rule = Rule(id=new_id(NOW), agent="billing", tool="notes.share", operation="", scope_kind=ScopeKind.TOOL,
+                scope_value="", label="notes.share", created_at=NOW, created_by="dana")  # fmt: skip
+    return replace(rule, **changes)
+
+
+async def test_open_rows_wait_or_were_allowed_and_nobody_has_the_answer(database: Database) -> None:
+    approved = {"status": Status.APPROVED, "decided_at": NOW}
+    first = an_approval(created_at=NOW - timedelta(hours=2), lane="chat", run_id="r1")
+    second = an_approval(**approved, created_at=NOW - timedelta(hours=1), lane="chat", run_id="r2", tool="mail")
+    third = an_approval(lane="other", run_id="r1")
+    sent = {"outcome": Outcome.SENT, "claim_token": "c", "claimed_at": NOW, "consumed_at": NOW}
+    await kept(
+        database,
+        third, second, first,
+        an_approval(**approved, **sent, lane="chat"),
+        an_approval(**approved, run=None, consumed_at=NOW, lane="chat"),
+        an_approval(status=Status.DECLINED, decided_at=NOW, lane="chat", run_id="r1"),
+        an_approval(agent="other", lane="chat", run_id="r1"),
+    )  # fmt: skip
+    for hold in (False, True):
+        found = [
+            await database.write(lambda ledger, more=more, hold=hold: ledger.open_rows("billing", hold=hold, **more))  # type: ignore[misc]
+            for more in ({}, {"lane": "chat"}, {"run_id": "r1"}, {"tool": "mail"}, {"lane": "chat", "run_id": "r2"})
+        ]
+        assert [ids(rows) for rows in found] == [
+            [first.id, second.id, third.id], [first.id, second.id], [first.id, third.id], [second.id], [second.id],
+        ]  # fmt: skip
+
+
+async def test_every_row_whose_answer_has_yet_to_take_effect_is_drawn_anew(database: Database) -> None:
+    approved, declined = ({"status": status, "decided_at": NOW} for status in (Status.APPROVED, Status.DECLINED))
+    touched = [
+        an_approval(), an_approval(**approved), an_approval(**declined),
+        an_approval(**approved, runtime=Runtime.EXTERNAL), an_approval(**declined, runtime=Runtime.DRAFT),
+    ]  # fmt: skip
+    sending = {"outcome": Outcome.SENDING, "claim_token": "c", "claimed_at": NOW, "consumed_at": NOW}
+    left = [
+        an_approval(**approved, consumed_at=NOW), an_approval(**declined, consumed_at=NOW),
+        an_approval(**declined, runtime=Runtime.EXTERNAL), an_approval(**approved, **sending),
+        an_approval(agent="other"),
+    ]  # fmt: skip
+    await kept(database, *touched, *left)
+    revisions = dict(await database.write(lambda ledger: ledger.touch_open("billing")))
+    assert revisions == {row.id: 2 for row in touched}
+    assert [await database.read(methodcaller("approval", row.id)) for row in left] == left
+
+
+async def test_held_rows_wait_for_who_changes_them_and_are_seen_as_that_left_them(postgres_database: str) -> None:
+    await migrate.migrate(postgres_database)
+    database = Database.open(postgres_database)
+    noted, gone = an_approval(), an_approval()
+    await kept(database, noted, gone)
+    begun = asyncio.Event()
+
+    def slow(ledger: Ledger) -> None:
+        ledger.change(noted, note="first")
+        ledger.change(gone, status=Status.CANCELLED, decided_at=NOW)
+        begun.set()
+        wait(asyncio.sleep(0.1))
+
+    def end(ledger: Ledger) -> list[str | None]:
+        rows = [ledger.change(row, outcome_note="x") for row in ledger.open_rows("billing", hold=True)]
+        return [row.note if row is not None else "lost" for row in rows]
+
+    first = asyncio.create_task(database.write(slow))
+    await begun.wait()
+    assert await database.write(end) == ["first"]
+    await first
+    await database.close()
+
+
+async def test_the_last_of_a_lane_and_the_rows_of_a_run_are_turns(database: Database) -> None:
+    rows = [
+        an_approval(lane="chat", run_id="r1", created_at=NOW - timedelta(hours=hours)) for hours in (3, 2, 1)
+    ] + [an_approval(lane="chat", run_id="r2", status=Status.EXPIRED, decided_at=NOW)]  # fmt: skip
+    await kept(
+        database, *reversed(rows),
+        an_approval(lane="chat", run_id="r1", runtime=Runtime.DRAFT, created_at=LATER),
+        an_approval(lane="chat", created_at=LATER),
+        an_approval(agent="other", lane="chat", run_id="r1", created_at=LATER),
+    )  # fmt: skip
+    read = database.read
+    assert await read(lambda ledger: ledger.last_of_lane("billing", "chat")) == rows[3]
+    assert await read(lambda ledger: ledger.last_of_lane("billing", "else")) is None
+    assert await read(lambda ledger: ledger.rows_of_run("billing", "r1")) == rows[:3]
+    assert await read(lambda ledger: ledger.rows_of_run("billing", "r3")) == []
+
+
+async def test_what_one_message_declined_is_found_by_it(database: Database) -> None:
+    declined = {"status": Status.DECLINED, "decided_at": NOW, "decided_via": "http", "decision_key": "message:1"}
+    one, two = an_approval(**declined, lane="chat"), an_approval(**declined, lane="chat", created_at=LATER)
+    await kept(
+        database, two, one,
+        an_approval(**declined, lane="other"), an_approval(**declined), an_approval(lane="chat"),
+        an_approval(**declined, lane="chat", agent="other"),
+        an_approval(**(declined | {"decision_key": "message:2"}), lane="chat"),
+    )  # fmt: skip
+    assert await database.read(lambda ledger: ledger.declined_by("billing", "chat", "message:1")) == [one, two]
+    assert await database.read(lambda ledger: ledger.declined_by("billing", "chat", "message:3")) == []
+
+
+async def test_a_run_is_closed_once_and_for_its_agent(database: Database) -> None:
+    for at in (NOW, LATER):
+        await database.write(lambda ledger, at=at: ledger.close_run("billing", "r1", at))  # type: ignore[misc]
+    assert await database.read(lambda ledger: ledger.run_closed("billing", "r1"))
+    assert not await database.read(lambda ledger: ledger.run_closed("billing", "r2"))
+    assert not await database.read(lambda ledger: ledger.run_closed("other", "r1"))
+
+
+async def test_updates_are_read_after_a_number_and_by_agent(database: Database) -> None:
+    row, theirs = an_approval(runtime=Runtime.DRAFT), an_approval(runtime=Runtime.DRAFT, agent="other")
+    await kept(database, row, theirs)
+
+    def told(agent: str, approval: Approval, text: str) -> Update:
+        return Update(0, agent, approval.id, NOW, "approved", "sent", text)
+
+    numbers = [
+        await database.write(methodcaller("add_update", update))
+        for update in (told("billing", row, "Grüße"), told("other", theirs, "b"), told("billing", row, "c"))
+    ]
+    assert numbers == sorted(set(numbers))
+    heard = await database.read(lambda ledger: ledger.updates("billing", 0, 10))
+    assert heard == [replace(told("billing", row, "Grüße"), number=numbers[0]),
+                     replace(told("billing", row, "c"), number=numbers[2])]  # fmt: skip
+    assert await database.read(lambda ledger: ledger.updates("billing", numbers[0], 10)) == heard[1:]
+    assert await database.read(lambda ledger: ledger.updates("billing", 0, 1)) == heard[:1]
+    assert await database.read(lambda ledger: ledger.updates("nobody", 0, 10)) == []
+
+
+async def test_updates_of_many_at_once_are_numbered_in_the_order_of_their_commits(
+    database: Database, other: Database
+) -> None:
+    row = an_approval(runtime=Runtime.DRAFT)
+    await kept(database, row)
+    seen: list[int] = []
+
+    async def follow() -> None:
+        # Whoever reads after the last number seen misses none: no lower number is committed later.
+        while len(seen) < 40:
+            heard = await database.read(methodcaller("updates", "billing", seen[-1] if seen else 0, 5))
+            seen.extend(update.number for update in heard)
+
+    async def tell(at: Database) -> None:
+        for _ in range(10):
+            await at.write(lambda ledger: ledger.add_update(Update(0, "billing", row.id, NOW, "approved", "sent", "x")))
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(follow(), *(tell(at) for at in (database, other, database, other)))
+    assert seen == sorted(set(seen))
+    assert len(seen) == 40
+
+
+async def test_cards_that_wait_in_a_chat_are_given_each_approval_once(database: Database) -> None:
+    one, two, final = an_approval(), an_approval(), an_approval(status=Status.EXPIRED, decided_at=NOW)
+    await kept(database, one, two, final)
+    posted = {"message_id": "5", "posted_at": NOW, "account": "77"}
+    cards = [
+        a_message(one, "1001", **posted),
+        a_message(two, "1001", **(posted | {"message_id": "6", "posted_at": SOON})),
+    ]
+    twice = a_message(
+        one, "1001", **(posted | {"message_id": "9", "person": "dana", "posted_at": LATER}), id="twice", token="twice"
+    )
+    others = [
+        a_message(final, "1001", **(posted | {"message_id": "7"})), a_message(one, "1002", **posted),
+        a_message(two, "1001", **(posted | {"message_id": "8"}), kind=Kind.PROMPT, id="prompt", token="prompt"),
+    ]  # fmt: skip
+    await database.write(lambda ledger: [ledger.reserve(row, NOW) for row in (*cards, twice, *others)])
+    found = await database.read(lambda ledger: ledger.waiting_in(Message("telegram", "77", "1001", "", "")))
+    assert [approval.id for _, approval in found] == [one.id, two.id]
+    assert {posted.chat for posted, _ in found} == {"1001"}
+    for place in (Message("telegram", "78", "1001", "", ""), Message("slack", "77", "1001", "", "")):
+        assert await database.read(methodcaller("waiting_in", place)) == []
+
+
+async def test_a_vote_that_is_taken_back_is_gone_and_no_other(database: Database) -> None:
+    row = an_approval()
+    await kept(database, row)
+    votes = [
+        Vote("dana", 1, "allow", NOW, ("approver",)),
+        Vote("ola", 1, "allow", SOON),
+        Vote("dana", 2, "allow", LATER),
+    ]
+    for vote in votes:
+        await database.write(methodcaller("vote", row.id, vote))
+    assert await database.read(lambda ledger: ledger.votes_of(row.id)) == votes
+    await database.write(lambda ledger: ledger.drop_vote(row.id, "dana", 1))
+    assert await database.read(lambda ledger: ledger.votes_of(row.id)) == votes[1:]
+
+
+async def test_rules_are_kept_by_scope_found_by_their_button_and_raise_the_version(database: Database) -> None:
+    await database.write(lambda ledger: ledger.replace_directory(DIRECTORY))
+    write, read = database.write, database.read
+
+    async def version() -> int:
+        agent = await read(lambda ledger: ledger.agent("billing"))
+        assert agent is not None
+        return agent.version
+
+    before = await version()
+    rule = a_rule(expires_at=LATER)
+    assert await write(methodcaller("add_rule", rule)) == rule
+    assert await version() == before + 1
+    # The same scope again is the same rule, with what the later one says.
+    renewed = await write(methodcaller("add_rule", a_rule(label="again", created_by="ola")))
+    assert renewed == replace(rule, label="again", created_by="ola", expires_at=None)
+    narrow = a_rule(scope_kind=ScopeKind.RECIPIENT, scope_value='["", "Ada"]', created_at=SOON)
+    await write(methodcaller("add_rule", narrow))
+    assert await read(lambda ledger: ledger.rules("billing")) == [renewed, narrow]
+    assert await read(lambda ledger: ledger.rule(narrow.id)) == narrow
+    assert await read(lambda ledger: ledger.rule(token=rule_token(narrow.id))) == narrow
+    assert await read(lambda ledger: ledger.rule(new_id(NOW))) is None
+    assert await write(methodcaller("drop_rule", narrow.id))
+    assert not await write(methodcaller("drop_rule", narrow.id))
+    assert await version() == before + 4
+    assert await write(methodcaller("add_rule", a_rule(agent="nobody"))) is None
+    # A rule for money is not undone by one without a ceiling.
+    money = a_rule(expires_at=LATER, ceiling_amount="50.00", ceiling_currency="GBP")
+    assert await write(methodcaller("add_rule", money)) == replace(money, id=rule.id)
+    assert await write(methodcaller("add_rule", a_rule())) is None
+    assert await read(lambda ledger: ledger.rules("billing")) == [replace(money, id=rule.id)]
+
+
+async def test_an_agent_that_leaves_takes_its_rules_along_and_comes_back_without_what_it_was(
+    database: Database,
+) -> None:
+    write, read = database.write, database.read
+    await write(lambda ledger: ledger.replace_directory(DIRECTORY))
+    await write(methodcaller("add_rule", a_rule()))
+    before = await read(lambda ledger: ledger.agent("billing"))
+    assert before is not None
+    await write(lambda ledger: ledger.replace_directory({**DIRECTORY, "agents": {}}))
+    await write(lambda ledger: ledger.replace_directory(DIRECTORY))
+    assert await read(lambda ledger: ledger.rules("billing")) == []
+    again = [await read(lambda ledger: ledger.agent("billing"))]
+    # Whoever kept the rules of a version never takes them for those of a later life of the agent.
+    for _ in range(3):
+        await write(methodcaller("add_rule", a_rule()))
+        again.append(await read(lambda ledger: ledger.agent("billing")))
+    assert before.version not in [agent.version for agent in again if agent is not None]
+
+
+async def test_what_is_set_for_an_agent_outlives_an_apply_that_says_nothing_of_it(database: Database) -> None:
+    quiet = json.loads(json.dumps(DIRECTORY))
+    del quiet["agents"]["billing"]["mode"]
+    write, read = database.write, database.read
+    await write(lambda ledger: ledger.replace_directory(quiet))
+    assert await write(lambda ledger: ledger.set_mode("billing", Mode.EVERYTHING))
+    assert not await write(lambda ledger: ledger.set_mode("nobody", Mode.EVERYTHING))
+    assert await write(lambda ledger: ledger.set_paused("billing", NOW, "dana"))
+    assert not await write(lambda ledger: ledger.set_paused("billing", LATER, "ola"))
+    assert await write(lambda ledger: ledger.raise_generation("billing")) == 2
+    assert await write(lambda ledger: ledger.raise_generation("nobody")) is None
+    await write(lambda ledger: ledger.replace_directory(quiet))
+    for hold in ("", "share", "update"):
+        agent = await write(methodcaller("agent", "billing", hold))
+        assert (agent.mode, agent.paused_at, agent.generation) == (Mode.EVERYTHING, NOW, 2)
+    await write(lambda ledger: ledger.replace_directory(DIRECTORY))
+    agent = await read(lambda ledger: ledger.agent("billing"))
+    assert agent is not None
+    assert agent.mode is Mode.OUTSIDE
+    assert await write(lambda ledger: ledger.set_paused("billing", None, None))
+    assert not await write(lambda ledger: ledger.set_paused("billing", None, None))
+
+
+@pytest.mark.parametrize(("first", "then", "waits"), [
+    ("share", "share", False), ("share", "update", True), ("update", "share", True), ("update", "", False),
+])  # fmt: skip
+async def test_who_holds_an_agent_keeps_others_from_changing_it(
+    postgres_database: str, first: str, then: str, waits: bool
+) -> None:
+    await migrate.migrate(postgres_database)
+    database = Database.open(postgres_database)
+    await database.write(lambda ledger: ledger.replace_directory(DIRECTORY))
+    held, go_on = asyncio.Event(), asyncio.Event()
+
+    def hold(ledger: Ledger) -> None:
+        ledger.agent("billing", first)  # type: ignore[arg-type]
+        held.set()
+        wait(go_on.wait())
+
+    holder = asyncio.create_task(database.write(hold))
+    await held.wait()
+    other = asyncio.create_task(database.write(methodcaller("agent", "billing", then)))
+    done, _ = await asyncio.wait({other}, timeout=0.15 if waits else 5)
+    assert bool(done) is not waits
+    go_on.set()
+    await holder
+    assert (await other).id == "billing"
+    await database.close()
 
 
 # People
