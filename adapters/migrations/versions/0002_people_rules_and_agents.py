@@ -6,6 +6,8 @@ Revises: 0001
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -16,7 +18,7 @@ depends_on = None
 
 MOMENT = sa.Text().with_variant(sa.DateTime(timezone=True), "postgresql")
 NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-ADDED = {
+ADDED: dict[str, list[sa.Column[Any]]] = {
     "approvals": [
         sa.Column("edited_at", MOMENT, nullable=True),
         sa.Column("edited_by", sa.Text(), nullable=True),
