@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,6 +30,8 @@ from core.ports import Ledger
 from core.wording import sentence_for
 
 EXTERNAL_VALID = timedelta(hours=1)
+# What a person does to an answer that was given before.
+KEYED = frozenset(("undo", "restore", "again"))
 # A draft's answer can be taken back for so long (design section 6).
 UNDO, RESTORE = timedelta(seconds=5), timedelta(seconds=5)
 
@@ -127,10 +129,7 @@ def allow_unasked(ledger: Ledger, approval: Approval, why: str, now: datetime) -
 
 
 def take_back(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -> Approval | None:
-    """A draft's Undo or Restore: it waits again, and whoever answered may answer anew.
-
-    The key of the answer stays on the row, so that the same event, delivered once more, does not answer again.
-    """
+    """A draft's Undo or Restore: it waits again, and whoever answered may answer anew."""
     action = "undo" if approval.status is Status.APPROVED else "restore"
     waiting = ledger.change(
         approval, status=Status.PENDING, decided_at=None, decided_by=None, note=None, by_message=False,
@@ -140,8 +139,19 @@ def take_back(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -
         return None
     if approval.decided_by is not None:
         ledger.drop_vote(approval.id, approval.decided_by, approval.content_revision)
-    ledger.audit(_line(waiting, action, said, now))
+    ledger.audit(_line(waiting, action, _keyed(said, approval.decision_key), now))
     return waiting
+
+
+def was_spent(ledger: Ledger, approval: Approval, key: str) -> bool:
+    """Whether this event has had its effect on a draft whose answer was taken back, or which was sent again, since:
+    delivered once more, it must do nothing."""
+    if approval.runtime is not Runtime.DRAFT or approval.decision_key is None:
+        return False
+    if approval.pending and approval.decision_key == key:
+        return True
+    lines = ledger.audit_of(approval.id)
+    return any(key in (line.note or "").split("\n") for line in lines if line.action in KEYED)
 
 
 def edit(
@@ -212,7 +222,7 @@ def send_again(ledger: Ledger, approval: Approval, said: Answer, now: datetime) 
         decision_key=said.key, grace_until=None,
     )  # fmt: skip
     if again is not None:
-        ledger.audit(_line(again, "again", said, now))
+        ledger.audit(_line(again, "again", _keyed(said, approval.decision_key), now))
     return again
 
 
@@ -222,6 +232,11 @@ def dismiss(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -> 
     if dismissed is not None:
         ledger.audit(_line(dismissed, "dismissed", said, now))
     return dismissed
+
+
+def _keyed(said: Answer, before: str | None) -> Answer:
+    """The row keeps the key of its last answer only; the audit keeps the others, in the place of a note."""
+    return replace(said, note="\n".join(key for key in (before, said.key) if key))
 
 
 def _line(changed: Approval, action: str, said: Answer, now: datetime) -> AuditLine:

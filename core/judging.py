@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -49,6 +50,8 @@ SCOPES = {
 }
 VERB_OF = {kind: verb for verb, kind in SCOPES.items()}
 TAKEN_BACK = (Verb.UNDO, Verb.RESTORE)
+# What somebody is told whose press, delivered once more, did its work the first time.
+SPENT: Mapping[str, str] = {Verb.UNDO: "undone", Verb.RESTORE: "restored", Verb.AGAIN_SURE: "sent_again"}
 AFTERWARDS = (Verb.AGAIN, Verb.AGAIN_SURE, Verb.DISMISS)
 
 
@@ -163,9 +166,9 @@ class Judge:
     def _judge(self, ledger: Ledger, approval: Approval, by: _Pressed) -> Judged | None:
         """What this press does to the row as it stands; None when another transaction was faster."""
         press = by.press
-        if approval.decision_key == press.key and approval.pending:
-            # The answer that this very event gave was taken back since.
-            return Judged(by.said(approval, "taken_back"))
+        if (approval.pending or press.verb in SPENT) and changes.was_spent(ledger, approval, press.key):
+            # It has had its effect before.
+            return Judged(by.said(approval, SPENT.get(press.verb, "taken_back")))
         if press.verb in AFTERWARDS and press.text is None and not approval.pending:
             return self._afterwards(ledger, approval, by)
         if self.generation_over(approval, by.agent, taken_back=press.verb in TAKEN_BACK):
@@ -367,8 +370,6 @@ class Judge:
         return Judged(replace(by.said(waiting, "undone" if undo else "restored", Tone.GOOD), redraw=True), waiting)
 
     def _afterwards(self, ledger: Ledger, approval: Approval, by: _Pressed) -> Judged | None:
-        if approval.decision_key == by.press.key:
-            return Judged(by.said(approval, "sent_again", Tone.GOOD))
         if not can_follow_up(approval):
             return Judged(replace(by.said(approval, "nothing_to_follow_up"), redraw=True))
         if by.press.verb != Verb.DISMISS and by.agent is not None and approval.generation < by.agent.generation:

@@ -347,7 +347,7 @@ class Approvals:
                     if current.decision_key == key and current.decided_by == person.id:
                         return current, expired
                     return self._final(ledger, current, now), expired
-                if current.decision_key == key:
+                if changes.was_spent(ledger, current, key):
                     return Refusal("already_decided", say("taken_back")), expired
                 stale = content_revision != current.content_revision
                 if stale and (verdict is Verdict.ALLOW or content_revision is not None):
