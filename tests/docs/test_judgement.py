@@ -61,6 +61,10 @@ def test_the_table_of_effects_and_modes() -> None:
         ("allowed, ran", {"status": Status.APPROVED, "decided_by": "{who}", "outcome": Outcome.SENT}),
         ("ran unasked", {"status": Status.APPROVED, "decided_by": "auto", "note": "{note}", "outcome": Outcome.SENT}),
         (
+            "may run unasked, agent paused",
+            {"status": Status.APPROVED, "decided_by": "auto", "note": "{note}", "run": "{}"},
+        ),
+        (
             "not sent",
             {"status": Status.APPROVED, "decided_by": "{who}", "outcome": Outcome.NOT_SENT, "outcome_note": "{error}"},
         ),

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from temporalio import activity
 from temporalio.client import (
     Schedule,
     ScheduleActionStartWorkflow,
@@ -18,6 +19,8 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowHandle,
 )
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from core.approvals import Approval, Outcome, Runtime, Status, Verdict
 from core.asks import Invalid, read_ask
@@ -25,7 +28,9 @@ from core.buttons import Verb
 from core.changes import UNDO
 from core.rules import Scope, ScopeKind
 from tests.workflows.callers import Agent, Listener, Refunds, failing
-from tests.workflows.world import World, a_caller, a_run, an_ask, until
+from tests.workflows.world import World, a_caller, a_run, an_ask, serving, until
+from workflows.activities import Bookkeeping
+from workflows.payloads import Row
 
 WAITING = "Waiting for a person. Nothing has run yet."
 # What is left of an Undo or a Restore when the answer was given so long ago: less than any timer's shortest wait.
@@ -143,6 +148,33 @@ async def test_a_draft_that_may_run_unasked_runs_where_it_was_asked(world: World
     assert (heard["by"], heard["status"], heard["outcome"]) == ("another", "auto", "sent")
     assert row.grace_until is None
     assert world.desk.posted == []
+    assert len(refunds.calls) == 1
+
+
+class Slow(Bookkeeping):
+    """Claims nothing until it may, as while the worker is busy."""
+
+    free = False
+
+    @activity.defn(name="take")
+    async def take(self, approval_id: str) -> Row:
+        if not self.free:
+            raise ApplicationError("busy")
+        return await super().take(approval_id)
+
+
+async def test_what_runs_where_it_was_asked_gets_no_second_workflow_however_long_it_takes(idle: World) -> None:
+    await idle.apply({"mode": "money_only"})
+    idle.books = slow = Slow(idle.approvals, idle.temporal.describe)
+    refunds = Refunds()
+    async with serving(idle), a_caller(idle.client, [refunds.refund]) as queue:
+        handle = await idle.ask(an_ask(tool="chat.post", effect=None, run=a_run(queue), runtime="draft"))
+        row = await idle.row(handle.id)
+        assert await idle.approvals.ring_unconsumed(after=timedelta(0)) == 1
+        with pytest.raises(RPCError, match="not found"):
+            await idle.own(row).describe()
+        slow.free = True
+        assert (await asyncio.wait_for(handle.result(), 60))["outcome"] == "sent"
     assert len(refunds.calls) == 1
 
 

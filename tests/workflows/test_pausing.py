@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.common import WorkflowIDReusePolicy
+from temporalio.service import RPCError
 
 from core.approvals import Agent, Approval, Outcome, Status, Verdict
 from core.people import Refusal
@@ -168,7 +169,7 @@ async def test_ac19_a_turn_row_never_gets_a_second_sender(world: World) -> None:
         world.clock.set = world.clock.now() + timedelta(seconds=6)
         await world.sweep()
         own = world.client.get_workflow_handle(f"approval-{row.id}")
-        with pytest.raises(Exception, match="not found"):
+        with pytest.raises(RPCError, match="not found"):
             await own.describe()
         # Nor when somebody starts it by hand.
         for reference in ({"approval_id": row.id}, {"approval_id": row.id, "agent": "billing"}):
