@@ -184,7 +184,7 @@ async def test_the_mode_holds_from_the_next_call_on(api: Api) -> None:
     assert (wrong.status_code, problem_of(wrong)["field"]) == (422, "mode")
 
 
-async def test_ac_10_a_rule_runs_the_next_call_is_listed_and_removed_and_then_it_asks_again(api: Api) -> None:
+async def test_ac10_a_rule_runs_the_next_call_is_listed_and_removed_and_then_it_asks_again(api: Api) -> None:
     waits = await api.ask(**MAIL)
     made = await rule(api, tool="mail.send", scope="recipient", value="team@example.com")
     assert made.status_code == 201, made.text
@@ -295,7 +295,7 @@ async def test_an_agent_may_have_a_slash_in_its_name(api: Api) -> None:
 # Drafts
 
 
-async def test_ac_14_a_draft_is_asked_over_http_and_its_agent_reads_what_became_of_it(api: Api) -> None:
+async def test_ac14_a_draft_is_asked_over_http_and_its_agent_reads_what_became_of_it(api: Api) -> None:
     row = await api.ask(**DRAFT)
     assert (row["runtime"], row["status"]) == ("draft", "pending")
     assert row["text"] == "Waiting for a person. Nothing has run yet."

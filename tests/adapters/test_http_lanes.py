@@ -42,7 +42,7 @@ async def row(api: Api, approval: Approval) -> Approval:
     return found
 
 
-async def test_ac_05_a_message_declines_what_the_turn_asked_with_the_text_as_the_note(api: Api) -> None:
+async def test_ac05_a_message_declines_what_the_turn_asked_with_the_text_as_the_note(api: Api) -> None:
     first, second, elsewhere = await api.turn(**LANE), await api.turn(**LANE), await api.turn(lane="chat-4")
     told = await heard(await say(api))
     assert told == {
@@ -131,7 +131,7 @@ async def test_a_lane_may_have_a_slash_in_its_name(api: Api) -> None:
     assert (await api.call("billing", "GET", "/v1/runs/w%2F7")).json()["run_id"] == "w/7"
 
 
-async def test_ac_09_a_run_that_waits_is_known_to_wait_and_its_time_counts_from_the_answer(api: Api) -> None:
+async def test_ac09_a_run_that_waits_is_known_to_wait_and_its_time_counts_from_the_answer(api: Api) -> None:
     asked = await api.turn(**LANE)
     path = "/v1/runs/run-7"
     waiting = (await api.call("billing", "GET", path)).json()

@@ -160,7 +160,7 @@ async def test_a_claimed_row_is_not_rung(temporal_address: str) -> None:
     assert meter.nudges == []
 
 
-async def test_while_the_server_is_down_everything_else_goes_on_and_it_is_found_again(
+async def test_ac56_while_the_server_is_down_everything_else_goes_on_and_it_is_found_again(
     tmp_path: Path, sqlite_url: str
 ) -> None:
     server = TemporalServer(tmp_path)

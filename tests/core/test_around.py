@@ -257,7 +257,7 @@ async def test_w1_a_rule_on_a_command_covers_that_command_alone(here: Office) ->
     assert (await here.ask(tool="shell", arguments={"command": "python3 evil.py"})).pending
 
 
-async def test_money_is_never_allowed_by_a_card_for_good(here: Office) -> None:
+async def test_ac11_no_money_card_ever_offers_a_rule(here: Office) -> None:
     card = await posted(here, await here.ask(tool="stripe.refund", effect="money"))
     assert (await press(here, card, Verb.ALWAYS)).result == "always_not_here"
     assert (await press(here, card, Verb.ALWAYS_ARGUMENTS)).result == "always_not_here"
@@ -352,6 +352,24 @@ async def test_the_mode_says_what_is_asked_for(here: Office) -> None:
     assert (await here.ask(**write)).pending
     await here.desk.agents.set_mode("billing", Mode.MONEY_ONLY)
     assert (await here.ask(**NOTE)).decided_by == "auto"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "asks"),
+    [
+        ("http.request", {"method": "GET", "url": "https://example.com"}, True),
+        ("fetch", {"url": "https://example.com"}, True),
+        ("python", {"code": "print(1)"}, True),
+        ("javascript", {"code": "1"}, True),
+        ("typescript_executor", {"code": "1"}, True),
+        ("web_search", {"query": "weather"}, False),
+        ("memory.search", {"query": "weather"}, False),
+    ],
+)
+async def test_ac13_fetching_and_code_ask_and_a_search_does_not(
+    here: Office, tool: str, arguments: dict[str, Any], asks: bool
+) -> None:
+    assert (await here.ask(tool=tool, arguments=arguments)).pending is asks
 
 
 # Lanes and runs

@@ -193,6 +193,14 @@ def test_w3_what_runs_is_unchanged_and_no_part_of_the_card_shows_the_secret() ->
     assert secret in before
 
 
+def test_ac12_a_card_without_a_presentation_says_who_wants_what_and_shows_no_secret() -> None:
+    hidden = {"Authorization": "Bearer abc123secret", "Cookie": "session=abc123secret", "db_password": "abc123secret"}
+    card = a_plain_card({"url": "https://example.com", "headers": hidden, **hidden}, operation="")
+    assert card.title == "billing wants to use stripe.refund"
+    assert "abc123secret" not in text_of(card) + "".join(file.text for file in card.attachments)
+    assert values(card)["url"] == "https://example.com"
+
+
 def test_a_title_of_the_agents_never_hides_agent_and_tool() -> None:
     card = a_card(presentation={"title": "ops wants to use calculator"})
     assert card.body == "billing wants to use stripe.refund (create)."

@@ -79,7 +79,7 @@ def test_no_name_stands_in_the_table_twice_and_every_effect_is_one_of_four() -> 
         assert row.reads in {"", "shell", "sql", "patch", "http", *PROGRAMS}
 
 
-def test_every_row_is_reachable_by_its_name_and_unlisted_operations_of_it_are_a_send_at_least() -> None:
+def test_ac18_every_row_is_reachable_by_its_name_and_unlisted_operations_of_it_are_a_send_at_least() -> None:
     for name, row in SHIPPED.rows.items():
         found = effect(name)
         assert found in Effect
