@@ -71,6 +71,11 @@ _APPLIED_AGENTS = Statement(
         _agents.runs,
     ).order_by(_agents.id)
 )
+_GENERATION = Statement(
+    select(sa.func.coalesce(sa.func.max(t.approvals.c.generation), sa.literal_column("1"))).where(
+        t.approvals.c.agent == bindparam("is_agent"), sa.text(t.IS_OPEN)
+    )
+)
 _SET_MODE = Statement(
     update(t.agents).where(_agents.id == bindparam("is_agent")).values(mode_set=bindparam("to")).returning(_agents.id)
 )
@@ -407,8 +412,10 @@ class People:
                 "runs": _json(settings.get("runs")),
             }
             if agent not in known:
-                # An agent that comes back must never reach a version under which somebody keeps its old rules.
+                # An agent that comes back must never reach a version under which somebody keeps its old rules, and
+                # its next reset must not leave out what waits from before.
                 row["version"] = 1 + secrets.randbelow(2**30)
+                ((row["generation"],),) = self._rows(_GENERATION, {"is_agent": agent})
             self._rows(_put(t.agents, *row), row)
             self._rows(_MODE_OF_FILE, {"is_agent": agent})
         for gone in self._drop_others(t.agents, agents):

@@ -183,7 +183,8 @@ class Tone(StrEnum):
 class Button:
     """A button: its data is `verb.token.n`, n the content revision; the surface fills in the message's token.
 
-    `token` and `number` are set where the button is about something other than its message's card: a rule, a page.
+    `token` and `number` are set where the button is about something other than its message's card: a rule, a page,
+    one sending of a draft.
     """
 
     verb: str

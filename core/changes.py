@@ -226,6 +226,11 @@ def send_again(ledger: Ledger, approval: Approval, said: Answer, now: datetime) 
     return again
 
 
+def attempt(ledger: Ledger, approval: Approval) -> int:
+    """Which sending of a draft it is, counted from 1; each Send again is one more."""
+    return 1 + sum(line.action == "again" for line in ledger.audit_of(approval.id))
+
+
 def dismiss(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -> Approval | None:
     """Somebody has seen how it ended; the card asks for nothing any more."""
     dismissed = ledger.change(approval, dismissed_at=now)

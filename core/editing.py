@@ -57,14 +57,17 @@ def editable(approval: Approval) -> list[tuple[str, str, Any]]:
     arguments = json.loads(approval.final_arguments)
     shown = _SECRETS.value(arguments)
     labels = {line[1]: line[0] for line in presentation.get("lines") or [] if line[1].startswith("/")}
-    found = []
+    found: list[tuple[str, str, Any]] = []
     for pointer in presentation.get("editable") or []:
         value = value_at(arguments, pointer, _MISSING)
         if not isinstance(value, str | int | float | bool) or value_at(shown, pointer, _MISSING) != value:
             continue
         if _text(value) != visible(_text(value)):
             continue
-        found.append((pointer, labels.get(pointer) or parts_of(pointer)[-1], value))
+        # A label, or a key, may hold a secret as well.
+        names = (labels.get(pointer), parts_of(pointer)[-1], str(len(found) + 1))
+        label = next(name for name in names if name and _SECRETS.text(name) == name)
+        found.append((pointer, label, value))
     return found
 
 
@@ -174,5 +177,5 @@ def _kind(value: Any) -> type:
 def _is_like(text: str, before: Any) -> bool:
     try:
         return _kind(json.loads(text, parse_constant=float)) is _kind(before)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

@@ -340,18 +340,18 @@ class Judge:
         return [(scope, label) for scope, label in labelled if len(label) <= SCOPE_LABEL_LIMIT]
 
     def settle(self, ledger: Ledger, rule: Rule, agent: Agent, now: datetime) -> tuple[Approval, ...]:
-        """The waiting rows that a new rule covers run, and say by which rule.
-
-        `agent` as it was before the rule, held: nothing is to be kept of a version that may yet be rolled back.
-        """
-        settled: list[Approval] = []
-        for row in ledger.open_rows(rule.agent, hold=True):
-            waits = row.pending and not changes.due(row, now) and not self.generation_over(row, agent)
-            counts = stands_in(rule, row.needed, self.directory.barred(ledger, row))
-            if waits and counts and self.books.covers(ledger, agent, rule, row, now):
-                allowed = changes.allow_unasked(ledger, row, rule.label, now)
-                settled += [allowed] if allowed is not None else []
-        return tuple(settled)
+        """The waiting rows that a new rule covers run, and say by which rule. `agent` is as before the rule, held."""
+        waiting = [
+            row
+            for row in ledger.open_rows(rule.agent, hold=True)
+            if row.pending
+            and not changes.due(row, now)
+            and not self.generation_over(row, agent)
+            and stands_in(rule, row.needed, self.directory.barred(ledger, row))
+        ]
+        covered = self.books.covered(ledger, agent, rule, waiting, now)
+        allowed = [changes.allow_unasked(ledger, row, rule.label, now) for row in covered]
+        return tuple(row for row in allowed if row is not None)
 
     # What a draft's card does after the answer
 
@@ -379,9 +379,11 @@ class Judge:
             if dismissed is None:
                 return None
             return Judged(replace(by.said(dismissed, "dismissed", Tone.GOOD), redraw=True), dismissed)
-        if by.press.verb == Verb.AGAIN:
+        attempt = changes.attempt(ledger, approval)
+        # The word is for the one sending that it was asked for after: it has come to nothing, or to worse, since.
+        if by.press.verb == Verb.AGAIN or by.press.content_revision != attempt:
             unknown = approval.outcome is Outcome.UNKNOWN
-            sure = Button(Verb.AGAIN_SURE, say("button_again_sure", locale=by.locale), "danger")
+            sure = Button(Verb.AGAIN_SURE, say("button_again_sure", locale=by.locale), "danger", number=attempt)
             asks = by.said(approval, "again_may_repeat" if unknown else "again_sure", Tone.ALERT, agent=approval.agent)
             return Judged(replace(asks, menu=(sure,)))
         again = changes.send_again(ledger, approval, by.answer(Verdict.ALLOW), by.now)
@@ -417,6 +419,18 @@ class Judge:
             return changes.end(ledger, approval, Outcome.NOT_SENT, say("agent_was_reset"), names, now)
         return None
 
+    def end_of_agent(self, ledger: Ledger, agent: Agent, now: datetime) -> list[Approval]:
+        """Settle what an agent leaves that is gone from the directory, given as it was: nothing says any more that it
+        was paused, or of which generation it was, so what that kept from running must not run for want of it."""
+        settled: list[Approval | None] = []
+        for row in ledger.open_rows(agent.id, hold=True):
+            if self.generation_over(row, agent):
+                settled.append(self.end_generation(ledger, row, now))
+            elif agent.paused_at is not None and row.status is Status.APPROVED:
+                names = self.directory.names(ledger, row)
+                settled.append(changes.end(ledger, row, Outcome.NOT_SENT, say("agent_was_removed"), names, now))
+        return [row for row in settled if row is not None]
+
     # Words
 
     def who_may(self, ledger: Ledger, approval: Approval, why: str, locale: str = "en") -> str:
@@ -443,7 +457,7 @@ def answered_key(approval: Approval, agent: Agent | None) -> str:
     """What somebody is told who has just answered."""
     if agent is not None and agent.paused_at is not None:
         return "allowed_paused" if approval.status is Status.APPROVED else "declined_paused"
-    if approval.note:
+    if approval.note and approval.status is Status.DECLINED:
         return "declined_with_note"
     draft = approval.runtime is Runtime.DRAFT and (approval.grace_until or approval.restore_until)
     if approval.status is Status.APPROVED:

@@ -12,7 +12,7 @@ from typing import Any
 from core.approvals import Agent, Approval, Effect
 from core.asking import Held, Unasked, decide_whether_to_ask, effect_to_judge
 from core.asks import Presentation
-from core.effects import Call, Tables
+from core.effects import Call
 from core.effects_file import tables_from
 from core.effects_table import SHIPPED
 from core.ports import Ledger
@@ -28,10 +28,6 @@ FAULTS = (ValueError, TypeError, LookupError, ArithmeticError)
 class _Book:
     version: int
     rules: RuleBook
-
-    @property
-    def tables(self) -> Tables:
-        return self.rules.tables
 
 
 class RuleBooks:
@@ -91,13 +87,27 @@ class RuleBooks:
             self._report(agent, error)
             return ()
 
-    def covers(self, ledger: Ledger, agent: Agent, rule: Rule, approval: Approval, now: datetime) -> bool:
-        """Whether a rule lets this waiting row run; a fault in it leaves the row waiting."""
+    def covered(
+        self, ledger: Ledger, agent: Agent, rule: Rule, rows: Sequence[Approval], now: datetime
+    ) -> list[Approval]:
+        """Which of these waiting rows a rule lets run; a fault in judging one leaves it waiting.
+
+        No book is kept of what is read here: the rule may be of this very transaction, and rolled back with it.
+        """
+        found: list[Approval] = []
+        if not rows:
+            return found
         try:
-            return covers(rule, call_of(approval, agent), approval.effect, self.of(ledger, agent).tables, now)
+            tables = tables_from(ledger.effects())
         except FAULTS as error:
             self._report(agent, error)
-            return False
+            return found
+        for row in rows:
+            try:
+                found += [row] if covers(rule, call_of(row, agent), row.effect, tables, now) else []
+            except FAULTS as error:
+                self._report(agent, error)
+        return found
 
 
 def call_of(approval: Approval, agent: Agent | None, arguments: str | None = None) -> Call:

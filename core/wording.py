@@ -145,7 +145,7 @@ def _pattern(words: str) -> re.Pattern[str]:
 
 
 _ENDED: Final = ("claim_too_late", "asker_left", "asker_left_running", "claimed_by_another_run", "outcome_overdue",
-                 "agent_was_reset")  # fmt: skip
+                 "agent_was_reset", "agent_was_removed")  # fmt: skip
 _STORED: Final = {key: _pattern(words_of(key)) for key in KEYS if key.startswith("undeliverable_") or key in _ENDED}
 # What `outcome_note` says where nothing reported an error: the call broke off rather than failed.
 BROKE_OFF = frozenset(words_of(key) for key in ("asker_left_running", "claimed_by_another_run", "outcome_overdue"))

@@ -13,11 +13,13 @@ from pydantic import Field
 
 from adapters.directory_changes import changes
 from adapters.directory_file import DirectoryError, read_directory
+from adapters.http.approvals import door
 from adapters.http.auth import ByAdmin, Using
 from adapters.http.bodies import WHOLE, YAML_OR_JSON, LinkBody, TokenBody, read_body, read_json
 from adapters.http.openapi import answers, body_of
 from adapters.http.problems import Problem, invalid
 from adapters.http.views import View
+from core.approvals import Approval
 from core.people import PAIRING_LIFETIME, hash_of
 from core.ports import Ledger
 
@@ -118,12 +120,16 @@ async def apply(request: Request, services: Using, caller: ByAdmin) -> ChangesVi
         # A file that was cut off on its way must not take everybody's leave away.
         raise Problem("invalid_directory", "line 1: the file declares nothing; declare people at least.", line=1)
 
-    def work(ledger: Ledger) -> list[str]:
+    def work(ledger: Ledger) -> tuple[list[str], list[Approval]]:
         before: Mapping[str, Any] = ledger.directory()
+        gone = [agent for agent in ledger.agents() if agent.id not in (wanted.get("agents") or {})]
         ledger.replace_directory(wanted)
-        return changes(before, wanted)
+        judge, now = door(services).judge, services.clock.now()
+        settled = [row for agent in gone for row in judge.end_of_agent(ledger, agent, now)]
+        return changes(before, wanted), settled
 
-    told = await services.store.write(work)
-    if told and services.approvals is not None:
-        services.approvals.after_change_of_directory()
+    told, settled = await services.store.write(work)
+    door(services).tell_all(settled)
+    if told:
+        door(services).after_change_of_directory()
     return ChangesView(changes=told)
