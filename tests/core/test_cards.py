@@ -198,7 +198,7 @@ def test_ac12_a_card_without_a_presentation_says_who_wants_what_and_shows_no_sec
     card = a_plain_card({"url": "https://example.com", "headers": hidden, **hidden}, operation="")
     assert card.title == "billing wants to use stripe.refund"
     assert "abc123secret" not in text_of(card) + "".join(file.text for file in card.attachments)
-    assert values(card)["url"] == "https://example.com"
+    assert values(card)["Address"] == "https://example.com"
 
 
 def test_a_title_of_the_agents_never_hides_agent_and_tool() -> None:
