@@ -14,7 +14,6 @@ from core.asking import Held, Unasked, decide_whether_to_ask, effect_to_judge
 from core.asks import Presentation
 from core.effects import Call
 from core.effects_file import tables_from
-from core.effects_table import SHIPPED
 from core.ports import Ledger
 from core.rules import Rule, RuleBook, Scope, covers, scopes_for
 
@@ -65,7 +64,8 @@ class RuleBooks:
     def effect(self, ledger: Ledger, agent: Agent | None, call: Call, claimed: Effect | None = None) -> Effect:
         """How far a call reaches; MONEY, which no mode lets through, when that cannot be judged."""
         try:
-            tables = self.of(ledger, agent).tables if agent is not None else SHIPPED
+            # Of an agent that nobody knows as well, a call is what the directory says of its tool.
+            tables = self.of(ledger, agent).tables if agent is not None else tables_from(ledger.effects())
         except FAULTS as error:
             self._report(agent, error)
             return Effect.MONEY

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from core.approvals import Approval, Outcome, Verdict
+from core.approvals import Approval, Effect, Outcome, Verdict
 from core.buttons import Verb
 from core.ports import Unavailable
 from core.rules import Scope, ScopeKind
 from tests.adapters.api import DIRECTORY, Api, an_api
+from tests.core.door import DIRECTORY as NOTES
 from tests.core.door import RUN, Door, door
 from tests.faulty import Faulty
 
@@ -96,6 +97,21 @@ async def test_w3_no_form_is_headed_by_a_secret(here: Door) -> None:
     assert opened.form is not None
     assert opened.form.fields[0].label == "text"
     assert secret not in str(opened)
+
+
+async def test_w3_no_rule_is_offered_whose_words_hold_a_secret(here: Door) -> None:
+    ask = {"tool": "notes.web", "presentation": {"recipient": "/url"}}
+    _, card = await here.asked(**ask, arguments={"url": "https://ada:hunter2pass99@example.com/"})
+    assert [each.verb for each in (await here.press(card, Verb.ALWAYS)).menu] == [Verb.ALWAYS_ARGUMENTS]
+    assert (await here.press(card, Verb.ALWAYS_RECIPIENT)).result == "always_not_here"
+    _, card = await here.asked(**ask, arguments={"url": "https://example.com/"})
+    assert Verb.ALWAYS_RECIPIENT in [each.verb for each in (await here.press(card, Verb.ALWAYS)).menu]
+
+
+async def test_an_agent_that_nobody_knows_is_not_asked_less_for(here: Door) -> None:
+    await here.apply(f"{NOTES}effects: {{tools: {{notes.share: money}}}}\n")
+    assert (await here.ask()).effect is Effect.MONEY
+    assert (await here.ask(agent="nobody")).effect is Effect.MONEY
 
 
 GONE = DIRECTORY.replace("  billing:", "  invoicing:").replace("{agent: billing}", "{agent: invoicing}")
