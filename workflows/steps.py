@@ -20,6 +20,8 @@ from workflows.results import arguments_of, outcome_of, result_of
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+# What the workflow that a draft's ask names is told of its end.
+HEARD = ("approval_id", "status", "outcome", "text")
 
 
 async def open_row(ask: RawValue) -> Opening:
@@ -77,7 +79,7 @@ async def tell_asker(row: Row | None) -> None:
     """Signal the workflow that a draft's ask names; one that is gone needs to hear nothing."""
     if row is None or row.notify is None or row.answer is None:
         return
-    heard = {name: getattr(row.answer, name) for name in ("approval_id", "status", "outcome", "text")}
+    heard = {name: getattr(row.answer, name) for name in HEARD}
     with suppress(FailureError):
         await workflow.get_external_workflow_handle(row.notify.workflow_id).signal(row.notify.signal, heard)
 

@@ -12,9 +12,11 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
 from adapters.temporal import APPROVAL_WORKFLOW, NUDGE, QUEUE, SWEEP_WORKFLOW, data_converter
+from core.asks import NOTIFY_SIGNAL
 from workflows import payloads
 from workflows.activities import Bookkeeping, Posts
 from workflows.approval import ApprovalWorkflow
+from workflows.steps import HEARD
 from workflows.sweep import SweepWorkflow
 
 FOLDER = Path(__file__).parents[1] / "histories"
@@ -72,6 +74,7 @@ def test_ac16_ac19_the_names_that_others_rely_on_are_those_of_the_golden_file() 
             payloads.APPROVAL_WORKFLOW: messages(ApprovalWorkflow),
             payloads.SWEEP_WORKFLOW: messages(SweepWorkflow),
         },
+        "told": {NOTIFY_SIGNAL: list(HEARD)},
         "activities": {
             "placet": names(Bookkeeping),
             payloads.BOTS_QUEUE: names(Posts),

@@ -18,6 +18,7 @@ from core.people import Refusal
 from core.ports import Ledger, Store
 from tests.workflows.callers import Refunds
 from tests.workflows.test_drafts import a_draft
+from tests.workflows.test_pausing import at_rest
 from tests.workflows.world import Clock, World, a_caller, a_run, a_world, an_ask, serving, until
 
 T = TypeVar("T")
@@ -128,6 +129,27 @@ async def test_ac55_a_decision_that_is_committed_just_before_the_deadline_wins_o
     store.stands = None
     await environment.sleep(timedelta(hours=1, seconds=1))
     assert (await asyncio.wait_for(handle.result(), 60))["status"] == status
+
+
+async def test_an_answer_that_waits_for_its_agent_adds_nothing_but_a_look_a_day_and_outlives_the_deadline(
+    world: World, environment: WorkflowEnvironment
+) -> None:
+    refunds = Refunds()
+    async with a_caller(world.client, [refunds.refund]) as queue:
+        handle = await world.ask(an_ask(run=a_run(queue)))
+        row = await world.row(handle.id)
+        await until(lambda: world.desk.posted)
+        await world.agents.pause("billing")
+        await world.decide(row)
+        resting = await at_rest(world, handle.id, 1)
+        await environment.sleep(timedelta(days=8, hours=1))
+        looks = (await world.events(handle))[len(resting) :]
+        assert looks == ["TIMER_FIRED", "MARKER_RECORDED", "TIMER_STARTED"] * 8
+        assert refunds.calls == []
+        await world.agents.resume("billing")
+        assert (await asyncio.wait_for(handle.result(), 60))["outcome"] == "sent"
+    assert len(refunds.calls) == 1
+    assert world.desk.reminded == []
 
 
 async def test_an_escalation_and_a_reminder_come_in_their_own_time(
