@@ -242,6 +242,27 @@ async def test_send_again_runs_it_once_more_in_a_new_run_also_when_the_word_is_l
     assert len(refunds.calls) == 2
 
 
+async def test_what_is_sent_again_while_its_first_call_is_still_under_way_runs_after_that(world: World) -> None:
+    refunds = Refunds(waits=True)
+    async with a_caller(world.client, [refunds.refund]) as queue:
+        row = await a_draft(world, queue)
+        await world.decide_before(row, AGO)
+        await refunds.started.wait()
+        first = (await world.own(row).describe()).run_id
+        world.clock.set = world.clock.now() + timedelta(minutes=32)
+        assert (await world.sweep())["settled"] == 1
+        assert (await world.press(row, Verb.AGAIN)).result == "again_may_repeat"
+        assert (await world.press(row, Verb.AGAIN_SURE)).result == "sent_again"
+        await world.approvals.close()
+        refunds.proceed.set()
+        await asyncio.wait_for(world.client.get_workflow_handle(f"approval-{row.id}", run_id=first).result(), 60)
+        assert len(refunds.calls) == 1
+        world.clock.set += timedelta(seconds=6)
+        assert (await world.sweep())["rung"] == 1
+        await world.became(row, Outcome.SENT)
+    assert len(refunds.calls) == 2
+
+
 async def test_a_run_that_is_not_needed_ends_and_runs_nothing(world: World) -> None:
     refunds = Refunds()
     async with a_caller(world.client, [refunds.refund]) as queue:
