@@ -488,8 +488,13 @@ class Desk:
         self.start_redraw(approval_id)
         if not press.token or press.verb in FROM_MENUS:
             return
-        found = await self._insist(lambda: self.store.read(lambda ledger: ledger.posted_of_token(press.token)))
-        if found is None or found[0].message_id == press.message.id:
+        found, known = await self._insist(
+            lambda: self.store.read(
+                lambda ledger: (ledger.posted_of_token(press.token), ledger.posted_at(press.message))
+            )
+        )
+        if found is None or known is not None:
+            # A message that is known shows its own row, whatever token somebody sent from there.
             return
         # A copy that a crash left behind: nobody else knows of it, so it is redrawn from here.
         drawn = await self.draw(approval_id, found[0])

@@ -16,6 +16,7 @@ from core.rules import Scope, ScopeKind
 from tests.adapters.api import DIRECTORY, Api, an_api
 from tests.core.door import DIRECTORY as NOTES
 from tests.core.door import RUN, Door, door
+from tests.core.office import office
 from tests.faulty import Faulty
 
 DRAFT: dict[str, Any] = {"runtime": "draft", "run": RUN}
@@ -112,6 +113,17 @@ async def test_an_agent_that_nobody_knows_is_not_asked_less_for(here: Door) -> N
     await here.apply(f"{NOTES}effects: {{tools: {{notes.share: money}}}}\n")
     assert (await here.ask()).effect is Effect.MONEY
     assert (await here.ask(agent="nobody")).effect is Effect.MONEY
+
+
+async def test_no_card_is_drawn_over_another_by_a_token_sent_from_there(tmp_path: Path) -> None:
+    async with office(f"sqlite:///{tmp_path / 'placet.db'}") as here:
+        first, _ = await here.card(arguments={"charge": "ch_first"})
+        _, second = await here.card(arguments={"charge": "ch_second"})
+        (posted,) = await here.store.read(lambda ledger: ledger.posted_for(first.id))
+        copy = here.press(second, data=f"{Verb.ALLOW}.{posted.token}.2")
+        assert "has changed" in await here.told(copy)
+        await here.desk.close()
+        assert "ch_second" in here.seen().message(second.id).text
 
 
 GONE = DIRECTORY.replace("  billing:", "  invoicing:").replace("{agent: billing}", "{agent: invoicing}")
