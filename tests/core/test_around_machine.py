@@ -59,6 +59,7 @@ AROUND = (
     + ["reset", "the_run_closes", "rule_for_the_tool"]
     + (["rule_removed", "ola_leaves_or_comes_back", "sweep"] * 2)
 )
+BETWEEN = ["", "", "edit", "ola_leaves_or_comes_back", "pause", "resume", "rule_for_the_tool"]
 FAULTS = st.sampled_from(["", "", "", "before", "after"])
 
 
@@ -125,7 +126,7 @@ class Around(RuleBasedStateMachine):
         target=rows_known, runtimes=st.lists(st.sampled_from(["turn", "draft", "draft"]), min_size=2, max_size=3)
     )
     def some_wait(self, runtimes: list[str]) -> Any:
-        rows = [self.open_one(runtime, TWO if n == 2 else ONE, "a", True, None) for n, runtime in enumerate(runtimes)]
+        rows = [self.open_one(runtime, TWO if n == 1 else ONE, "a", True, None) for n, runtime in enumerate(runtimes)]
         return multiple(*rows)
 
     @rule(target=rows_known, runtime=st.sampled_from(["turn", "draft", "draft"]), tool=st.sampled_from([ONE, ONE, TWO]),
@@ -172,19 +173,36 @@ class Around(RuleBasedStateMachine):
             assert fault
         self.faulty.faults = []
         after = self.row(known.id)
-        if by not in self.members:
-            assert self.same_answer(before, after)
+        unseen = press.verb in "ad" and press.content_revision != before.content_revision
+        if by not in self.members or unseen:
+            assert self.same_answer(before, after), (by, unseen)
         self.follow(known, before, after, press)
         return reply
 
     @rule(target=sent, row=rows_known, by=st.lists(st.sampled_from(ENTITLED), min_size=1, max_size=3, unique=True),
-          back=st.sampled_from(["", "u", "u", "r"]), seconds=st.sampled_from([0, 3, 6]), twice=st.booleans(),
+          between=st.sampled_from(BETWEEN), back=st.sampled_from(["", "u", "u", "r"]),
+          seconds=st.sampled_from([0, 3, 6]), twice=st.booleans(),
           outcome=st.sampled_from([None, Outcome.SENT, Outcome.NOT_SENT, Outcome.UNKNOWN]), fault=FAULTS)  # fmt: skip
     def a_call_goes_its_way(
-        self, row: str, by: list[str], back: str, seconds: int, twice: bool, outcome: Outcome | None, fault: str
+        self,
+        row: str,
+        by: list[str],
+        between: str,
+        back: str,
+        seconds: int,
+        twice: bool,
+        outcome: Outcome | None,
+        fault: str,
     ) -> tuple[str, Press]:
         """Allowed (or declined) by some, perhaps taken back and answered anew, and taken up a while later."""
-        presses = [self.press_now(row, each, "d" if back == "r" else "a", "") for each in by]
+        presses = []
+        for number, each in enumerate(by):
+            presses.append(self.press_now(row, each, "d" if back == "r" else "a", ""))
+            if number == 0 and between == "edit":
+                self.edit_it(row, by[-1], f"edited {next(self.sure.numbers)}", 0)
+                presses.append(self.press_one(row, each, "a", 1, "")[1])
+            elif number == 0 and between:
+                self.happens(between, "")
         if back:
             presses.append(self.press_now(row, by[0], back, fault))
             if twice:
@@ -246,6 +264,9 @@ class Around(RuleBasedStateMachine):
     @rule(row=rows_known, by=st.sampled_from(ENTITLED + OTHERS), text=st.sampled_from(["c", "d", ""]),
           behind=st.sampled_from([0, 0, 1]))  # fmt: skip
     def edit(self, row: str, by: str, text: str, behind: int) -> None:
+        self.edit_it(row, by, text, behind)
+
+    def edit_it(self, row: str, by: str, text: str, behind: int) -> None:
         known, before = self.known[row], self.row(row)
         revision = max(1, before.content_revision - behind)
         reply = self.run(self.sure.press(known.card, Verb.EDIT, by=by, revision=revision, fields={"1": text}))
@@ -330,6 +351,9 @@ class Around(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(AROUND), fault=FAULTS)
     def around(self, what: str, fault: str) -> None:
+        self.happens(what, fault)
+
+    def happens(self, what: str, fault: str) -> None:
         if what in ("pause", "resume", "reset"):
             getattr(self, what)(fault)
         else:

@@ -1,0 +1,273 @@
+"""One approval on three platforms at once: one answer, one person one vote, and every card shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from adapters.sandbox.discord import markdown
+from core.approvals import Approval, Outcome, Status, Verdict
+from core.people import Refusal
+from tests.core.office import FORUM, TOPIC
+from tests.core.three import CHANNEL, DANA, EVE, GUILD, IDS, OLA, PAT, ROLE, ROOM, SAM, TEAM, Three, directory, three
+
+PLATFORMS = ("telegram", "slack", "discord")
+NAMES = {"telegram": "Telegram", "slack": "Slack", "discord": "Discord"}
+NOTE = {
+    "arguments": {"to": "ada@example.com", "text": "Hello"},
+    "presentation": {"editable": ["/text"], "lines": [["Text", "/text"]]},
+}
+
+
+@pytest.fixture
+async def here(sqlite_url: str) -> AsyncIterator[Three]:
+    async with three(sqlite_url) as opened:
+        yield opened
+
+
+async def votes_of(here: Three, approval: Approval) -> list[str]:
+    votes = await here.office.store.read(lambda ledger: ledger.votes_of(approval.id))
+    return [vote.person for vote in votes]
+
+
+async def test_whoever_is_first_anywhere_settles_all_three(here: Three) -> None:
+    for platform in PLATFORMS:
+        approval, cards = await here.asked()
+        assert set(cards) == set(PLATFORMS)
+        assert (await here.told(platform, cards[platform], "Allow")).startswith("Allowed.")
+        await here.settled(cards, f"Allowed by Dana Reyes through {NAMES[platform]}")
+        assert (await here.office.row(approval)).decided_via == platform
+
+
+async def test_r2_three_people_on_three_platforms_in_the_same_instant(here: Three) -> None:
+    approval, cards = await here.asked()
+    presses = [
+        here.press(platform, cards[platform], label, by)
+        for platform, label, by in (("telegram", "Allow", DANA), ("slack", "Decline", OLA), ("discord", "Allow", OLA))
+    ]
+    told = [str(getattr(answer, "text", answer)) for answer in await asyncio.gather(*(press() for press in presses))]
+    row = await here.office.row(approval)
+    assert row.status in (Status.APPROVED, Status.DECLINED)
+    assert sum("Already decided" in text for text in told) in (1, 2)
+    actions = [line.action for line in await here.office.audit(approval)]
+    assert len([action for action in actions if action in ("allow", "decline")]) == 1
+    await here.settled(cards, "Allowed by" if row.status is Status.APPROVED else "Declined by")
+
+
+async def test_one_person_on_three_platforms_is_one_vote(here: Three) -> None:
+    await here.office.apply(directory(2))
+    approval, cards = await here.asked()
+    assert "1 of 2" in await here.told("telegram", cards["telegram"], "Allow")
+    for platform in ("slack", "discord"):
+        assert "counts already" in await here.told(platform, cards[platform], "Allow")
+    assert (await here.office.row(approval)).pending
+    assert await votes_of(here, approval) == ["dana"]
+    await here.until_shown(cards, lambda shown: "1 of 2" in shown.text and "Allow" in shown.buttons)
+    assert (await here.told("discord", cards["discord"], "Allow", OLA)).startswith("Allowed.")
+    await here.settled(cards, "Allowed by Dana Reyes, Ola Berg")
+    assert await votes_of(here, approval) == ["dana", "ola"]
+
+
+async def test_l2_whoever_may_not_answer_may_not_anywhere(here: Three) -> None:
+    approval, cards = await here.asked()
+    before = await here.office.row(approval)
+    for platform in PLATFORMS:
+        for by, word in ((PAT, "right to answer"), (SAM, "linked to nobody")):
+            for label in ("Allow", "Decline"):
+                assert word in await here.told(platform, cards[platform], label, by), (platform, by)
+            here.reply(platform, cards[platform], "not before Friday", by)
+    refused = await here.office.approvals.decide(approval.id, "pat", Verdict.DECLINE, content_revision=None, note=None,
+                                                 key="k", via="http")  # fmt: skip
+    assert isinstance(refused, Refusal)
+    assert await here.office.row(approval) == before
+    assert [line.action for line in await here.office.audit(approval)] == ["opened"]
+
+
+async def test_w6_ones_own_request_is_ones_own_on_every_platform(here: Three) -> None:
+    await here.office.apply(directory(more=", four_eyes: true"))
+    approval, cards = await here.asked(on_behalf_of="slack:T01/U01")
+    for platform in PLATFORMS:
+        assert "your own request" in await here.told(platform, cards[platform], "Allow")
+    assert (await here.office.row(approval)).pending
+    assert (await here.told("discord", cards["discord"], "Allow", OLA)).startswith("Allowed.")
+
+
+async def test_what_somebodys_groups_give_counts_at_the_press_and_until_the_last_vote(here: Three) -> None:
+    mapped = directory(2, ask="role:finance").replace("roles:", "roles:\n  finance: %s")
+    mapped = mapped.replace("[dana, ola, eve], ", "[], ")
+    groups = (
+        f'{{permissions: [approvals:view, approvals:answer], groups: ["slack:{TEAM}/S01", "discord:{GUILD}/{ROLE}"]}}'
+    )
+    await here.office.apply(mapped % groups)
+    here.worlds["slack"].set_usergroup("S01", [IDS["slack"][DANA]])
+    here.worlds["discord"].give_role(IDS["discord"][OLA], GUILD, ROLE)
+    approval, cards = await here.asked()
+    # Neither holds a role in the directory; Dana is in the group on Slack, Ola has the role on Discord.
+    assert "right to answer" in await here.told("telegram", cards["telegram"], "Allow", DANA)
+    assert "1 of 2" in await here.told("slack", cards["slack"], "Allow", DANA)
+    assert "right to answer" in await here.told("slack", cards["slack"], "Allow", OLA)
+    # Once no group gives the role any more, what was given for it counts no longer.
+    held = mapped.replace("approver: [], ", "approver: [], finance: [eve, pat], ")
+    await here.office.apply(held % "[approvals:view, approvals:answer]")
+    assert "1 of 2" in await here.told("discord", cards["discord"], "Allow", EVE)
+    assert (await here.office.row(approval)).pending
+
+
+async def test_two_editors_at_once_and_every_card_shows_the_edit_that_stands(here: Three) -> None:
+    approval, cards = await here.asked(**NOTE)
+
+    async def edit(person: str, text: str) -> Approval | Refusal:
+        return await here.office.approvals.edit(approval.id, person, {"/text": text}, content_revision=1, via="http")
+
+    done = await asyncio.gather(edit("dana", "From Dana"), edit("ola", "From Ola"))
+    (refused,) = [each for each in done if isinstance(each, Refusal)]
+    assert refused.code == "changed"
+    row = await here.office.row(approval)
+    who, text = ("Dana Reyes", "From Dana") if row.edited_by == "dana" else ("Ola Berg", "From Ola")
+    here.office.desk.start_redraw(approval.id)
+    await here.until_shown(cards, lambda shown: text in shown.text and f"Changed by {who}" in shown.text)
+    await all_attached(here, approval, 2)
+    assert (await here.told("slack", cards["slack"], "Allow")).startswith("Allowed.")
+    assert text in (await here.office.row(approval)).final_arguments
+
+
+async def all_attached(here: Three, approval: Approval, content: int) -> None:
+    async def attached() -> bool:
+        rows = await here.office.store.read(lambda ledger: ledger.posted_for(approval.id))
+        cards = [row for row in rows if row.kind == "card"]
+        return all(row.attached_revision == content for row in cards)
+
+    async with asyncio.timeout(10):
+        while not await attached():
+            await asyncio.sleep(0.02)
+
+
+async def test_l4_a_draft_of_20000_characters_is_attached_everywhere_and_anew_after_an_edit(here: Three) -> None:
+    text = "Dear Ada, " + "word " * 3998
+    run = {"activity": "send", "task_queue": "billing"}
+    approval, cards = await here.asked(
+        runtime="draft", run=run, arguments={"to": "ada@example.com", "text": text},
+        presentation={"editable": ["/text"], "lines": [["Text", "/text"]]},
+    )  # fmt: skip
+    await all_attached(here, approval, 1)
+    for platform in PLATFORMS:
+        assert text in "".join(files_of(here, platform, cards[platform])), platform
+    # The new text is attached before Allow works anywhere.
+    done = await here.office.approvals.edit(approval.id, "ola", {"/text": text + "Bye"}, content_revision=1, via="http")
+    assert isinstance(done, Approval)
+    for world, method in (
+        ("telegram", "sendDocument"),
+        ("slack", "files.getUploadURLExternal"),
+        ("discord", "create_message"),
+    ):
+        here.worlds[world].fail(method, status=502, times=None)
+    here.office.desk.start_redraw(approval.id)
+    await here.until_shown(cards, lambda shown: "Changed by Ola Berg" in shown.text)
+    for platform in PLATFORMS:
+        told = await here.told(platform, cards[platform], "Allow")
+        assert "attach" in told, (platform, told)
+    assert (await here.office.row(approval)).pending
+    here.mend()
+    await here.office.desk.redraw_stale()
+    await all_attached(here, approval, 2)
+    for platform in PLATFORMS:
+        assert any("Bye" in file for file in files_of(here, platform, cards[platform])), platform
+    assert (await here.told("discord", cards["discord"], "Allow")).startswith("Allowed.")
+    row = await here.office.row(approval)
+    assert row.status is Status.APPROVED
+    assert row.final_arguments.endswith('Bye"}')
+
+
+def files_of(here: Three, platform: str, card: str) -> list[str]:
+    world = here.worlds[platform]
+    match platform:
+        case "telegram":
+            return here.office.files()
+        case "slack":
+            each = [file for reply in world.channels[CHANNEL].thread(card) for file in reply.files]
+        case _:
+            each = [f for m in world.channel(ROOM).messages if m.reference == int(card) for f in m.attachments]
+    return [world.content(file).decode() for file in each]
+
+
+async def test_a_platform_that_is_down_for_ten_minutes_catches_up_by_itself(here: Three) -> None:
+    _, allowed = await here.asked()
+    waits, waiting = await here.asked()
+    for method in ("editMessageText", "sendMessage"):
+        here.worlds["telegram"].fail(method, status=502, times=None)
+    assert (await here.told("slack", allowed["slack"], "Allow")).startswith("Allowed.")
+    await here.settled({name: card for name, card in allowed.items() if name != "telegram"}, "Allowed by Dana Reyes")
+    for _ in range(10):
+        here.office.clock.ahead += timedelta(minutes=1)
+        await here.office.desk.redraw_stale()
+        await quiet(here)
+    assert here.shown("telegram", allowed["telegram"]).buttons
+    # The others go on meanwhile.
+    assert (await here.told("discord", waiting["discord"], "Decline", OLA)).startswith("Declined.")
+    here.mend()
+    here.office.clock.ahead += timedelta(minutes=1)
+    await here.office.desk.redraw_stale()
+    await here.settled(allowed, "Allowed by Dana Reyes through Slack")
+    await here.settled(waiting, "Declined by Ola Berg through Discord")
+    assert (await here.office.row(waits)).outcome is Outcome.NONE
+
+
+async def quiet(here: Three) -> None:
+    """Let what the desk has begun come to its end."""
+    desk = here.office.desk
+    async with asyncio.timeout(20):
+        while desk._working - desk._waiting:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_token_that_was_taken_back_stops_one_platform_and_no_other(here: Three) -> None:
+    approval, cards = await here.asked()
+    here.worlds["slack"].revoke()
+    assert (await here.told("telegram", cards["telegram"], "Allow")).startswith("Allowed.")
+    await here.settled({name: cards[name] for name in ("telegram", "discord")}, "Allowed by Dana Reyes")
+    assert (await here.office.row(approval)).status is Status.APPROVED
+    again = await here.office.ask()
+    done = await asyncio.gather(*(
+        here.office.desk.post(again.id, place.destination, place.person)
+        for place in await here.office.approvals.places(again.id)
+    ), return_exceptions=True)  # fmt: skip
+    assert sum(each == "posted" for each in done) == 2
+    row = await here.office.row(again)
+    assert (row.pending, row.undeliverable) == (True, None)
+    assert (await here.told("discord", (await here.cards(again))["discord"], "Decline")).startswith("Declined.")
+
+
+async def test_l6_of_two_approvers_one_left_and_then_both(here: Three) -> None:
+    await here.office.apply(directory(ask="dana, ola", at="dm").replace("telegram: 1001, ", "").replace(
+        ", discord: 4201", "").replace("telegram: 1002, ", "").replace(", discord: 4202", ""))  # fmt: skip
+    here.worlds["slack"].deactivate(IDS["slack"][DANA])
+    one = await here.office.ask()
+    assert sorted(await here.office.post(one)) == ["failed", "posted"]
+    row = await here.office.row(one)
+    assert (row.pending, row.undeliverable) == (True, None)
+    here.worlds["slack"].deactivate(IDS["slack"][OLA])
+    two = await here.office.ask()
+    assert await here.office.post(two) == ["failed", "failed"]
+    row = await here.office.row(two)
+    assert row.pending
+    assert row.undeliverable
+
+
+async def test_w7_the_thread_the_request_came_from_hears_of_an_answer_given_in_the_console(here: Three) -> None:
+    thread = here.worlds["discord"].add_thread(ROOM, "Refunds", id=601)
+    await here.office.apply(directory(at=f'"discord:{ROOM}/601", "telegram:{FORUM}/{TOPIC}"'))
+    approval = await here.office.ask()
+    assert await here.office.post(approval) == ["posted"] * 2
+    done = await here.office.approvals.decide(approval.id, "dana", Verdict.DECLINE, content_revision=None,
+                                              note="Not this month", key="k", via="cli")  # fmt: skip
+    assert isinstance(done, Approval)
+    here.office.desk.start_redraw(approval.id)
+    cards = await here.cards(approval)
+    there = here.worlds["discord"].channel(thread.id).message(int(cards["discord"]))
+    topic = here.worlds["telegram"].chat(FORUM).message(int(cards["telegram"]))
+    assert topic.thread == TOPIC
+    await here.office.until(lambda: (not there.labels and "Not this month" in markdown.shown(there)[0]) or None)
+    await here.office.settled(topic, "through the command line", FORUM)
