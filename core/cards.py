@@ -44,8 +44,8 @@ class Surroundings:
     """What a card says of an approval that its row does not hold.
 
     `people` maps ids to names. `unlisted_run`: the directory does not list the activity that would run for the agent's
-    tool. `allowed`: the names of those whose Allow counts, where several are needed. `always`: a standing rule may be
-    made of this call.
+    tool. `allowed`: the names of those whose Allow counts, or did, where several are needed. `always`: a standing rule
+    may be made of this call.
     """
 
     people: Mapping[str, str] = field(default_factory=dict)
@@ -424,7 +424,7 @@ def _status(
     when = moment_text(approval.decided_at or approval.expires_at, locale=locale)
     by = approval.decided_by or ""
     who = bounded(people.get(by, by), NAME_LIMIT) or fill("somebody", locale=locale)
-    if len(around.allowed) > 1:
+    if approval.status is Status.APPROVED and len(around.allowed) > 1:
         who = bounded(", ".join(around.allowed), 2 * NAME_LIMIT)
     where = place_name(approval.decided_via or "", locale)
     note = bounded(redaction.text((approval.note or "").strip()), NOTE_LIMIT, lines=True)

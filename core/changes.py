@@ -107,12 +107,14 @@ def answer(ledger: Ledger, directory: Directory, approval: Approval, said: Answe
 
 
 def allowing(ledger: Ledger, directory: Directory, approval: Approval) -> set[str]:
-    """Who has allowed this content and may still answer."""
+    """Who has allowed this content and may still answer; once it is settled, everybody who had allowed it."""
     votes = [
         vote
         for vote in ledger.votes_of(approval.id)
         if vote.content_revision == approval.content_revision and vote.verdict == Verdict.ALLOW
     ]
+    if not approval.pending:
+        return {vote.person for vote in votes}
     voters = (directory.voter(ledger, vote) for vote in votes)
     return {who.id for who in voters if who is not None and directory.may_answer(ledger, approval, who) is None}
 

@@ -114,7 +114,7 @@ class ApprovalView(View):
     undeliverable: bool = Field(description="True when no card of it can be seen by anybody.")
     undeliverable_reason: str | None
     needed: int = Field(description="How many must allow it.")
-    allowed_by: list[str] = Field(description="Where several must: who has allowed what stands, and may still answer.")
+    allowed_by: list[str] = Field(description="Where several must: who has allowed what stands.")
     escalated: bool = Field(description="Whether more people were asked since.")
     paused: bool = Field(description="Whether its agent is paused: an answer takes effect when the agent resumes.")
     generation: int = Field(description="The agent's, when it asked; a reset ends a generation.")

@@ -11,7 +11,9 @@ import pytest
 
 from core.approvals import Approval, Effect, Outcome, Verdict
 from core.buttons import Verb
+from core.cards import card_of
 from core.ports import Unavailable
+from core.redaction import Redaction
 from core.rules import Scope, ScopeKind
 from tests.adapters.api import DIRECTORY, Api, an_api
 from tests.core.door import DIRECTORY as NOTES
@@ -124,6 +126,31 @@ async def test_no_card_is_drawn_over_another_by_a_token_sent_from_there(tmp_path
         assert "has changed" in await here.told(copy)
         await here.desk.close()
         assert "ch_second" in here.seen().message(second.id).text
+
+
+async def status_of(here: Door, approval: Approval) -> str:
+    """What the card says of the answer."""
+    row = await here.row(approval)
+    around = await here.store.read(lambda ledger: here.approvals.surroundings(ledger, row))
+    return card_of(row, around, here.clock.now(), redaction=Redaction(bytes(32))).status
+
+
+async def test_w5_who_declined_stands_on_the_card_and_not_who_had_allowed(here: Door) -> None:
+    await here.apply(NOTES.replace("ask: [dana, ola]", "ask: [dana, ola, eve], needed: 3"))
+    approval, card = await here.asked()
+    for by in ("dana", "ola"):
+        await here.press(card, Verb.ALLOW, by=by)
+    await here.press(card, Verb.DECLINE, by="eve")
+    assert (await status_of(here, approval)).startswith("Declined by Eve Moss through")
+
+
+async def test_w5_who_allowed_stands_on_the_card_also_when_they_may_not_any_more(here: Door) -> None:
+    await here.apply(NOTES.replace("ask: [dana, ola]", "ask: [dana, ola], needed: 2"))
+    approval, card = await here.asked()
+    for by in ("dana", "ola"):
+        await here.press(card, Verb.ALLOW, by=by)
+    await here.apply(NOTES.replace("approver: [dana, ola, eve]", "approver: [ola, eve]"))
+    assert (await status_of(here, approval)).startswith("Allowed by Dana Reyes, Ola Berg through")
 
 
 GONE = DIRECTORY.replace("  billing:", "  invoicing:").replace("{agent: billing}", "{agent: invoicing}")
