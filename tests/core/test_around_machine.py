@@ -154,6 +154,9 @@ class Around(RuleBasedStateMachine):
     def press_one(self, row: str, by: str, verb: str, behind: int, fault: str) -> tuple[str, Press]:
         known, before = self.known[row], self.row(row)
         revision = max(1, before.content_revision - behind)
+        if verb == Verb.AGAIN_SURE:
+            menu = self.run(self.sure.press(known.card, Verb.AGAIN, by=by)).menu
+            revision = menu[0].number if menu else 1
         key = f"k{next(self.sure.numbers)}"
         press = self.a_press(known, by, verb, revision, key)
         self.pressed(known, press, before, by, fault)
@@ -176,6 +179,7 @@ class Around(RuleBasedStateMachine):
         unseen = press.verb in "ad" and press.content_revision != before.content_revision
         if by not in self.members or unseen:
             assert self.same_answer(before, after), (by, unseen)
+            assert not after.pending or after.revision == before.revision, (by, unseen)
         self.follow(known, before, after, press)
         return reply
 
