@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import asyncpg
+import psutil
 
 from adapters.embedded import HOST, Server
 
@@ -95,6 +96,14 @@ class PostgresServer(Server):
             *(*self._as_user, str(self._bin / "postgres"), "-D", str(data), "-h", HOST, "-p", str(self.port)),
             *("-k", "", *options),
         ]
+
+    async def kill(self) -> None:
+        # Its processes each lead a group of their own: left behind, one could still commit what it was told.
+        if self._keeper is not None:
+            for process in psutil.Process(self._keeper.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        await super().kill()
 
     async def answers(self) -> bool:
         try:
