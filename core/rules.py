@@ -150,7 +150,8 @@ def _holds(rule: Rule, call: Call, effect: Effect, tables: Tables, now: datetime
     if rule.expires_at is None or rule.ceiling_amount is None:
         return False
     ceiling, amounts = Decimal(rule.ceiling_amount), _amounts(call, tables)
-    return bool(amounts) and all(code == rule.ceiling_currency and 0 < amount <= ceiling for amount, code in amounts)
+    readable = bool(amounts) and all(code == rule.ceiling_currency and amount > 0 for amount, code in amounts)
+    return readable and sum(amount for amount, _ in amounts) <= ceiling
 
 
 def scopes_of(call: Call, tables: Tables) -> list[Scope]:
@@ -314,12 +315,10 @@ def _method(readings: Sequence[Reading], given: _Given) -> str:
 def _amounts(call: Call, tables: Tables) -> list[tuple[Decimal, str]]:
     """Every amount that the call would move; none where any cannot be read.
 
-    The arguments that the table names, else the money lines of the presentation. An amount that neither shows, or a
-    quantity other than 1, makes all of it unreadable.
+    The arguments that the table names: what the presentation says is the asker's own word, which nobody would see. An
+    amount that the table does not name, or a quantity other than 1, makes all of it unreadable.
     """
-    known = {row.amount for row in _rows(call, tables) if row.amount is not None}
-    lines = [] if known else [line for line in call.presentation.lines if line[2:] and line[2].startswith("money:")]
-    pairs = known or {(line[1], line[2].removeprefix("money:")) for line in lines}
+    pairs = {row.amount for row in _rows(call, tables) if row.amount is not None}
     given = _Given(call.arguments)
 
     def values(name: str) -> Sequence[Any]:

@@ -367,7 +367,8 @@ def test_a_money_rule_covers_calls_up_to_its_ceiling_in_its_currency() -> None:
         {"amount": 49.0, "currency": "GBP"}, {"amount": "all", "currency": "GBP"}, {"amount": True, "currency": "GBP"},
         {"amount": None, "currency": "GBP"}, {"amount": [100, 9_000_000], "currency": "GBP"},
         {"amount": 100, "currency": "XXX"},
-        {"amount": 100, "Amount": 9_000_000, "currency": "GBP"}, {"amount": 100, "currency": "GBP", "Currency": "KWD"},
+        {"amount": 100, "Amount": 9_000_000, "currency": "GBP"}, {"amount": 4900, "Amount": 4900, "currency": "GBP"},
+        {"amount": 100, "currency": "GBP", "Currency": "KWD"},
         {"amount": 100, "currency": "GBP", "quantity": 1000}, {"amount": 100, "currency": "GBP", "tip": 9_000_000},
         {"amount": 100, "currency": "GBP", "items": [{"price": 9_000_000}]}, {"amount": "1e3", "currency": "GBP"},
     ],
@@ -376,16 +377,17 @@ def test_a_money_rule_does_not_cover_an_amount_that_cannot_be_read(arguments: di
     assert not lets(money_rule(Scope(TOOL, "stripe.refund", "")), call("stripe.refund", **arguments))
 
 
-def test_a_money_rule_reads_the_presentation_where_the_table_knows_no_amount() -> None:
+def test_a_money_rule_does_not_take_the_askers_word_for_which_argument_is_the_amount() -> None:
     limit = money_rule(Scope(TOOL, "acme.delete_order", ""))
     shown = call("acme.delete_order", shown=SHOWN, sum=4900, unit="GBP", note="x")
     assert effect_of(shown, TABLES) is MONEY
-    assert lets(limit, shown)
-    assert not lets(limit, call("acme.delete_order", sum=4900, unit="GBP"))
-    assert not lets(limit, call("acme.delete_order", shown=SHOWN, sum=4900, unit="GBP", note="x", total=1))
+    assert not lets(limit, shown)
+    tables = tables_from({"amounts": {"acme.delete_order": ["sum", "unit"]}})
+    assert lets(limit, shown, tables)
+    assert not lets(limit, call("acme.delete_order", sum=4900, unit="GBP", total=1), tables)
     away = {"lines": [["Amount", "/note", "money:/unit"]]}
-    assert not lets(limit, call("acme.delete_order", shown=away, sum=9_000_000, unit="GBP", note=1))
-    # Where the table knows the argument, a presentation cannot point elsewhere; a refund of no amount is of all of it.
+    assert not lets(limit, call("acme.delete_order", shown=away, cents=9_000_000, unit="GBP", note=1))
+    # A refund of no amount is of all of it.
     known = money_rule(Scope(TOOL, "stripe.refund", ""))
     assert not lets(known, call("stripe.refund", shown=away, amount=9_000_000, currency="GBP", unit="GBP", note=1))
     assert not lets(known, call("stripe.refund", shown=away, charge="ch_1", unit="GBP", note=1))
