@@ -104,13 +104,17 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody of the directory; `permissions` are the union over the roles held now; `language` "" is the default."""
+    """Somebody of the directory; `permissions` are the union over the roles held now; `language` "" is the default.
+
+    `lent` are those of the roles that only a platform's groups give, at this press.
+    """
 
     id: str
     name: str
     permissions: frozenset[Permission] = frozenset()
     roles: frozenset[str] = frozenset()
     language: str = ""
+    lent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,7 @@ def answer(ledger: Ledger, directory: Directory, approval: Approval, said: Answe
     if changed is None:
         return None
     if person.id:
-        held = ledger.person(person.id)
-        lent = tuple(sorted(person.roles - held.roles)) if held is not None else ()
+        lent = tuple(sorted(person.lent))
         ledger.vote(approval.id, Vote(person.id, approval.content_revision, said.verdict.value, now, lent))
     ledger.audit(_line(changed, said.verdict.value, said, now))
     return changed

@@ -95,9 +95,11 @@ def asks_of(approval: Approval) -> tuple[str, ...]:
 
 
 def with_roles(person: Person, roles: Sequence[Role]) -> Person:
+    lent = {role.id for role in roles} - person.roles
     return replace(
         person,
-        roles=person.roles | {role.id for role in roles},
+        lent=frozenset(lent),
+        roles=person.roles | lent,
         permissions=person.permissions.union(*(role.permissions for role in roles)),
     )
 
