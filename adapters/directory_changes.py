@@ -97,7 +97,7 @@ def _agent_lines(agent: Mapping[str, Any]) -> dict[str, str]:
 
 def _route_lines(route: Mapping[str, Any]) -> dict[str, str]:
     match = ", ".join(f"{name} {value}" for name, value in (route.get("match") or {}).items())
-    durations = {name: _duration_text(route[key]) for name, key in (("timeout", "timeout_s"), ("remind", "remind_s"))
+    durations = {name: duration_text(route[key]) for name, key in (("timeout", "timeout_s"), ("remind", "remind_s"))
                  if route.get(key) is not None}  # fmt: skip
     return {
         "match": match or "everything",
@@ -115,10 +115,27 @@ def _asks(asking: Mapping[str, Any]) -> dict[str, str]:
 
 def _escalation_text(escalation: Mapping[str, Any]) -> str:
     lines = _asks(escalation)
-    return f"after {_duration_text(escalation['after_s'])}, ask {lines['ask']} at {lines['at']}"
+    return f"after {duration_text(escalation['after_s'])}, ask {lines['ask']} at {lines['at']}"
 
 
-def _duration_text(seconds: int) -> str:
+def tokens_that_go(
+    before: Mapping[str, Any], after: Mapping[str, Any], held: Mapping[tuple[str, str], int]
+) -> list[str]:
+    """The bearer tokens that go with who is gone, a line each; `held` counts them by kind and subject."""
+    gone = [
+        (kind, subject)
+        for kind, section in (("person", "people"), ("agent", "agents"))
+        for subject in before.get(section) or ()
+        if subject not in (after.get(section) or {})
+    ]
+    return [
+        f"- {count} {'token' if count == 1 else 'tokens'} of {kind} {subject}"
+        for kind, subject in gone
+        if (count := held.get((kind, subject), 0))
+    ]
+
+
+def duration_text(seconds: int) -> str:
     unit, length = next((unit, length) for unit, length in UNITS.items() if seconds % length == 0)
     return f"{seconds // length}{unit}"
 

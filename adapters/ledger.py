@@ -140,6 +140,19 @@ _LAST_OF_LANE = Statement(
     .order_by(_row.created_at.desc())
     .limit(1)
 )
+_AGENTS_OF_LANE = Statement(
+    select(t.agents.c.id)
+    .where(
+        select(_row.id)
+        .where(
+            _row.agent == t.agents.c.id,
+            _row.lane == bindparam("in_lane"),
+            sa.text(f"lane IS NOT NULL AND ({t.IS_OPEN} OR (run_id IS NOT NULL AND runtime = 'turn'))"),
+        )
+        .exists()
+    )
+    .order_by(t.agents.c.id)
+)
 _OF_RUN = Statement(
     select(*_approval)
     .where(
@@ -449,6 +462,9 @@ class Ledger(People):
 
     def last_of_lane(self, agent: str, lane: str) -> Approval | None:
         return self._one_approval(_LAST_OF_LANE, is_agent=agent, in_lane=lane)
+
+    def agents_of_lane(self, lane: str) -> Sequence[str]:
+        return [row[0] for row in self._rows(_AGENTS_OF_LANE, {"in_lane": lane})]
 
     def rows_of_run(self, agent: str, run_id: str) -> Sequence[Approval]:
         return self._some_approvals(_OF_RUN, is_agent=agent, of_run=run_id)

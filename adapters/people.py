@@ -164,6 +164,9 @@ _ADD_TOKEN = Statement(lambda insert: insert(t.tokens))
 _TOKEN = Statement(
     select(t.tokens.c.id, t.tokens.c.kind, t.tokens.c.subject).where(t.tokens.c.token_hash == bindparam("hashed"))
 )
+_TOKENS_HELD = Statement(
+    select(t.tokens.c.kind, t.tokens.c.subject, sa.func.count()).group_by(t.tokens.c.kind, t.tokens.c.subject)
+)
 _DROP_TOKEN = Statement(sa.delete(t.tokens).where(t.tokens.c.id == bindparam("is_token")).returning(t.tokens.c.id))
 
 _KEY = Statement(select(t.keys.c.secret).where(t.keys.c.name == bindparam("named")))
@@ -482,6 +485,9 @@ class People:
     def token(self, token_hash: str) -> tuple[str, str, str] | None:
         rows = self._rows(_TOKEN, {"hashed": token_hash})
         return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
+    def tokens_held(self) -> Mapping[tuple[str, str], int]:
+        return {(kind, subject): int(count) for kind, subject, count in self._rows(_TOKENS_HELD, {})}
 
     def drop_token(self, token_id: str) -> bool:
         return bool(self._rows(_DROP_TOKEN, {"is_token": token_id}))

@@ -295,6 +295,10 @@ class Ledger(Protocol):
         """The youngest turn row of a lane that names its run."""
         ...
 
+    def agents_of_lane(self, lane: str) -> Sequence[str]:
+        """The agents of the directory that have turns, or anything open, in a lane of this name."""
+        ...
+
     def rows_of_run(self, agent: str, run_id: str) -> Sequence[Approval]:
         """Every turn row of a run, oldest first."""
         ...
@@ -493,6 +497,10 @@ class Ledger(Protocol):
 
     def token(self, token_hash: str) -> tuple[str, str, str] | None:
         """(id, kind, subject) of a bearer token."""
+        ...
+
+    def tokens_held(self) -> Mapping[tuple[str, str], int]:
+        """How many bearer tokens there are, by kind and subject."""
         ...
 
     def drop_token(self, token_id: str) -> bool:

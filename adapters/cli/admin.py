@@ -14,6 +14,7 @@ from adapters.cli.context import api_of, fail
 def apply(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="The directory file, placet.yaml.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; print what would change.")] = False,
     json: AsJson = False,
 ) -> None:
     """Apply the directory file. It takes the place of the one that was applied before; prints what changed."""
@@ -24,11 +25,15 @@ def apply(
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{file} cannot be read: {error.strerror if isinstance(error, OSError) else 'it is no UTF-8 text'}")
-    changed: list[str] = api_of(context).put_file(path_of("directory"), str(file), text)["changes"]
+    changed: list[str] = api_of(context).put_file(
+        path_of("directory"), str(file), text, dry_run="true" if dry_run else None
+    )["changes"]
     if json:
         print_json({"changes": changed})
     else:
         print_text("\n".join(changed) or "No changes.")
+        if dry_run and changed:
+            typer.echo("Nothing was applied.", err=True)
 
 
 def link(context: typer.Context, person: Annotated[str, typer.Argument(help="Who, as in the directory.")]) -> None:

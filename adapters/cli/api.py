@@ -51,7 +51,7 @@ class Api:
         return cls(settings.http_url, token, administers=True)
 
     def get(self, path: str, **query: str | None) -> Any:
-        return self._call("GET", path, params={name: value for name, value in query.items() if value is not None})
+        return self._call("GET", path, params=_said(query))
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         return self._call("POST", path) if body is None else self._call("POST", path, json=body)
@@ -62,10 +62,10 @@ class Api:
     def delete(self, path: str) -> Any:
         return self._call("DELETE", path)
 
-    def put_file(self, path: str, name: str, text: str) -> Any:
+    def put_file(self, path: str, name: str, text: str, **query: str | None) -> Any:
         """Send a YAML file; what is wrong in it is told as `name:line`."""
         headers = {"Content-Type": "application/yaml"}
-        return self._call("PUT", path, told_as=name, content=text.encode(), headers=headers)
+        return self._call("PUT", path, told_as=name, content=text.encode(), headers=headers, params=_said(query))
 
     def _call(self, method: str, path: str, *, told_as: str = "", **request: Any) -> Any:
         try:
@@ -97,6 +97,10 @@ class Api:
 def path_of(*parts: str) -> str:
     """A path of the API; the parts are escaped."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _said(query: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in query.items() if value is not None}
 
 
 def as_json(value: Any) -> str:

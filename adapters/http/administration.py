@@ -6,13 +6,14 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from adapters.directory_changes import changes
+from adapters.directory_changes import changes, tokens_that_go
 from adapters.directory_file import DirectoryError, read_directory
+from adapters.directory_written import written
 from adapters.http.approvals import door
 from adapters.http.auth import ByAdmin, Using
 from adapters.http.bodies import WHOLE, YAML_OR_JSON, LinkBody, TokenBody, read_body, read_json
@@ -54,7 +55,7 @@ class TokenView(View):
 
 
 class ChangesView(View):
-    """What applying the directory changed, a line each; empty when nothing."""
+    """What applying the directory changed, or would change, a line each; empty when nothing."""
 
     changes: list[str] = Field(examples=[["+ person dana (Dana Reyes)"]])
 
@@ -100,14 +101,18 @@ def unknown(kind: str) -> Problem:
 
 @router.get("/directory", summary="Read the directory", responses=answers(401, 403, 500, 503))
 async def directory(services: Using, caller: ByAdmin) -> dict[str, Any]:
-    """The directory as it is applied now, in the shape of placet.yaml; durations are seconds."""
-    return dict(await services.store.read(lambda ledger: ledger.directory()))
+    """The directory as it is applied now, as placet.yaml is written: it can be applied as it is."""
+    return written(await services.store.read(lambda ledger: ledger.directory()))
 
 
 @router.put("/directory", summary="Apply the directory",
             responses=answers(401, 403, 413, 415, 422, 500, 503), openapi_extra=DIRECTORY)  # fmt: skip
-async def apply(request: Request, services: Using, caller: ByAdmin) -> ChangesView:
-    """Puts this directory in the place of the applied one, whole or not at all. A wrong line is named."""
+async def apply(
+    request: Request, services: Using, caller: ByAdmin,
+    dry_run: Annotated[bool, Query(description="Only tell what would change.")] = False,
+) -> ChangesView:  # fmt: skip
+    """Puts this directory in the place of the applied one, whole or not at all. A wrong line is named. Who is gone
+    loses their tokens."""
     body = await read_body(request, YAML_OR_JSON, services.limits.directory)
     try:
         wanted = await asyncio.to_thread(read_directory, body.decode("utf-8"), services.platforms)
@@ -120,13 +125,20 @@ async def apply(request: Request, services: Using, caller: ByAdmin) -> ChangesVi
         # A file that was cut off on its way must not take everybody's leave away.
         raise Problem("invalid_directory", "line 1: the file declares nothing; declare people at least.", line=1)
 
-    def work(ledger: Ledger) -> tuple[list[str], list[Approval]]:
+    def compare(ledger: Ledger) -> list[str]:
         before: Mapping[str, Any] = ledger.directory()
+        return changes(before, wanted) + tokens_that_go(before, wanted, ledger.tokens_held())
+
+    if dry_run:
+        return ChangesView(changes=await services.store.read(compare))
+
+    def work(ledger: Ledger) -> tuple[list[str], list[Approval]]:
+        told = compare(ledger)
         gone = [agent for agent in ledger.agents() if agent.id not in (wanted.get("agents") or {})]
         ledger.replace_directory(wanted)
         judge, now = door(services).judge, services.clock.now()
         settled = [row for agent in gone for row in judge.end_of_agent(ledger, agent, now)]
-        return changes(before, wanted), settled
+        return told, settled
 
     told, settled = await services.store.write(work)
     door(services).tell_all(settled)

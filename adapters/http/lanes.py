@@ -19,7 +19,6 @@ from adapters.http.views import View
 from core.agents import Agents
 from core.approvals import Permission
 from core.people import Refusal
-from core.ports import Ledger
 
 router = APIRouter(prefix="/v1", tags=["runs and lanes"])
 
@@ -83,6 +82,8 @@ async def message(
     The same `client_message_id` gets the same answer for as long as the approvals exist, also when the run is over.
     With a person's token only whoever may answer is heard. A message that only says yes decides nothing.
     """
+    if caller.kind is Kind.ADMIN:
+        raise Problem("needs_person", "What is written here may decline: use the agent's own token or a person's.")
     body = await read_json(request, MessageBody, services.limits.body)
     person = await person_of(services, caller)
     if person is not None and Permission.ANSWER not in person.permissions:
@@ -102,12 +103,7 @@ async def whose_lane(services: Services, caller: Caller, lane: str, agent: str |
     None where none has."""
     if agent is not None or caller.kind is not Kind.PERSON:
         return whose_of(caller, agent)
-
-    def find(ledger: Ledger) -> list[str]:
-        known = (each.id for each in ledger.agents())
-        return [name for name in known if ledger.last_of_lane(name, lane) or ledger.open_rows(name, lane=lane)]
-
-    found = await services.store.read(find)
+    found = await services.store.read(lambda ledger: ledger.agents_of_lane(lane))
     if len(found) > 1:
         raise invalid("agent", "several agents have a lane of this name; say whose it is with ?agent=")
     return found[0] if found else None

@@ -522,6 +522,19 @@ async def test_apply_prints_what_changed_and_then_nothing(server: Served, tmp_pa
     assert json.loads((await server.run("admin", "apply", str(file), "--json")).out) == {"changes": []}
 
 
+async def test_a_dry_run_tells_what_would_go_tokens_and_all_and_changes_nothing(server: Served, tmp_path: Path) -> None:
+    file = tmp_path / "placet.yaml"
+    file.write_text(DIRECTORY.replace("  ola:  {name: Ola Berg}\n", "").replace("  support: {owner: dana}\n", ""))
+    gone = ["- person ola", "- agent support", "- 1 token of person ola", "- 1 token of agent support"]
+    for _ in range(2):
+        tried = await server.run("admin", "apply", str(file), "--dry-run")
+        assert (tried.code, tried.out.splitlines(), tried.err) == (0, gone, "Nothing was applied.\n")
+    assert (await server.run("support", "approvals")).code == 0
+    applied = await server.run("admin", "apply", str(file))
+    assert (applied.out.splitlines(), applied.err) == (gone, "")
+    assert (await server.run("support", "approvals")).code == 1
+
+
 async def test_apply_refuses_with_the_file_and_the_line(server: Served, tmp_path: Path) -> None:
     file = tmp_path / "placet.yaml"
     file.write_text(DIRECTORY.replace("    at: [dm]", "    at: [discord:billing]"))

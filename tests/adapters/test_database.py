@@ -1458,3 +1458,19 @@ async def test_a_file_that_another_process_holds_is_unavailable_in_time(sqlite_u
     # What was told that it could not be written is not written afterwards.
     assert await database.write(lambda ledger: ledger.change(row, note="y"))
     await database.close()
+
+
+async def test_the_agents_of_a_lane_are_those_that_stand_in_it(database: Database) -> None:
+    directory = {**DIRECTORY, "agents": {name: {"owner": "dana"} for name in ("billing", "other", "third", "fourth")}}
+    await database.write(lambda ledger: ledger.replace_directory(directory))
+    over: dict[str, Any] = {"status": Status.DECLINED, "decided_at": NOW}
+    await kept(
+        database,
+        an_approval(agent="other", lane="chat", run_id="r1", **over),
+        an_approval(lane="chat"),
+        an_approval(agent="third", lane="chat", **over),
+        an_approval(agent="fourth", lane="else", run_id="r1"),
+        an_approval(agent="gone", lane="chat"),
+    )
+    assert await database.read(lambda ledger: ledger.agents_of_lane("chat")) == ["billing", "other"]
+    assert await database.read(lambda ledger: ledger.agents_of_lane("nowhere")) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from adapters.database import Database
 from adapters.directory_changes import changes
 from adapters.directory_file import DirectoryError, read_directory
+from adapters.directory_written import written
 from adapters.migrate import migrate
 from core.approvals import Destination, Escalation, Mode
 from core.effects_file import tables_from
@@ -493,6 +495,20 @@ async def test_the_database_gives_back_what_was_read(tmp_path: Path) -> None:
         assert agent.runs == (("stripe.refund", "refund", "billing"),)
         assert {identity.id for identity in await database.read(lambda ledger: ledger.identities("dana"))} == {
             "1001", "U01", "4201"}  # fmt: skip
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize("file", [FILE, EVERYTHING])
+async def test_what_the_database_gives_back_can_be_applied_as_it_is(file: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'placet.db'}"
+    await migrate(url)
+    database = Database.open(url)
+    wanted = read_directory(file)
+    try:
+        await database.write(lambda ledger: ledger.replace_directory(wanted))
+        held = written(await database.read(lambda ledger: ledger.directory()))
+        assert read_directory(json.dumps(held)) == wanted
     finally:
         await database.close()
 

@@ -97,6 +97,15 @@ async def test_a_persons_message_counts_only_where_they_may_answer(api: Api) -> 
     assert (await row(api, asked)).decided_by == "dana"
 
 
+async def test_the_admin_token_declines_nothing_with_a_message(api: Api) -> None:
+    asked = await api.turn(**LANE)
+    for named in ({}, {"agent": "billing"}):
+        refused = await say(api, "admin", **named)
+        assert (refused.status_code, problem_of(refused)["code"]) == (403, "needs_person")
+    assert (await row(api, asked)).pending
+    assert (await heard(await say(api)))["result"] == "declined"
+
+
 async def test_w6_nobody_declines_their_own_request_with_a_message(api: Api) -> None:
     await api.apply(DIRECTORY.replace("    at: [dm]", "    at: [dm]\n    four_eyes: true"))
     asked = await api.turn(**LANE, on_behalf_of="dana")

@@ -360,7 +360,7 @@ CALLERS = {
     "guest of another team": Caller(Actor("slack", "T99", "U04"), "nobody", may()),
     "the agent": Caller(None, "billing", may("message", "look", "speak")),
     "another agent": Caller(None, "support", may()),
-    "the admin token": Caller(None, "admin", may("message", "look", "set", "rules", "make", "money", "speak")),
+    "the admin token": Caller(None, "admin", may("look", "set", "rules", "make", "money", "speak")),
 }
 
 
