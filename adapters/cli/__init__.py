@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from adapters.cli import admin, agents, approvals, doctor, processes, rules
 
+
+class Commands(TyperGroup):
+    """Says what a wrong argument should be without the words of the validator."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as bad:
+            bad.message = bad.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="placet",
+    cls=Commands,
     help="A person's yes or no in front of what an agent or a workflow is about to do.",
     epilog="Settings: PLACET_... variables, or placet.toml. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
     no_args_is_help=True,

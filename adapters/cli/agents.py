@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -50,12 +51,13 @@ def mode(
 
 def pause(context: typer.Context, agent: Agent) -> None:
     """Pause an agent. Nothing that was allowed runs from now on; cards stay, and can be answered."""
-    done(context, agent, "pause", f"{agent} is paused. What is allowed takes effect with `placet resume {agent}`.")
+    done(context, agent, "pause", f"{agent} is paused. What is allowed takes effect with `placet resume {agent}`.",
+         "paused_already", lambda found: found["paused_at"] is not None)  # fmt: skip
 
 
 def resume(context: typer.Context, agent: Agent) -> None:
     """Let an agent go on. What was decided while it was paused takes effect."""
-    done(context, agent, "resume", f"{agent} goes on.")
+    done(context, agent, "resume", f"{agent} goes on.", "resumed_already", lambda found: found["paused_at"] is None)
 
 
 def reset(context: typer.Context, agent: Agent) -> None:
@@ -65,10 +67,16 @@ def reset(context: typer.Context, agent: Agent) -> None:
         typer.echo(f"It is still paused: `placet resume {agent}`.", err=True)
 
 
-def done(context: typer.Context, agent: str, what: str, told: str) -> dict[str, Any]:
+def done(
+    context: typer.Context, agent: str, what: str, told: str, otherwise: str = "",
+    already: Callable[[dict[str, Any]], bool] = lambda found: False,
+) -> dict[str, Any]:  # fmt: skip
     from adapters.cli.api import path_of
     from adapters.cli.rendering import print_text
+    from core.wording import say
 
-    found: dict[str, Any] = api_of(context).post(path_of("agents", agent, what))
-    print_text(told)
+    api = api_of(context)
+    nothing_to_do = bool(otherwise) and already(api.get(path_of("agents", agent)))
+    found: dict[str, Any] = api.post(path_of("agents", agent, what))
+    print_text(say(otherwise, agent=agent) if nothing_to_do else told)
     return found

@@ -16,9 +16,14 @@ from adapters.settings import ADMIN_TOKEN_FILE, Settings, stored_admin_token
 from core.ports import BadSetting
 
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
-ANSWER_WITH_A_PERSON = (
-    "the admin token cannot answer an approval: make a person's token with `placet token PERSON` and set PLACET_TOKEN"
-)
+WITH_A_PERSONS = "make a person's token with `placet token PERSON` and set PLACET_TOKEN"
+ANSWER_WITH_A_PERSON = f"the admin token cannot answer an approval: {WITH_A_PERSONS}"
+# What the API says in the words of HTTP, in those of the command line.
+IN_COMMANDS = {
+    "needs_person": f"this is no person's token, so it cannot answer or edit an approval: {WITH_A_PERSONS}",
+    "not_found": "no approval has this id: `placet approvals --status all` lists those you may see",
+    "unknown_rule": "no rule has this id: `placet rules AGENT` lists an agent's rules with theirs",
+}
 
 
 class Api:
@@ -89,8 +94,8 @@ class Api:
             code, detail, line = problem["code"], str(problem["detail"]), problem.get("line")
         except (ValueError, KeyError, TypeError):
             fail(f"{self.url} answered {response.status_code} without a reason: is PLACET_URL where Placet listens?")
-        if code == "needs_person":
-            fail(ANSWER_WITH_A_PERSON)
+        if code in IN_COMMANDS:
+            fail(IN_COMMANDS[code])
         fail(f"{told_as}:{line}: {detail.removeprefix(f'line {line}: ')}" if told_as and line else detail)
 
 

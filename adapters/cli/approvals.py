@@ -121,7 +121,8 @@ def decide(api: Api, row: dict[str, Any], body: dict[str, Any]) -> None:
     done = "Allowed" if body["verdict"] == "allow" else "Declined"
     if after["status"] == "pending":
         votes = f"{len(after['allowed_by'])} of {after['needed']}"
-        print_text(f"Your Allow counts: {votes}. {tool_of(row)} for {row['agent']} still waits.")
+        counts = "counts already" if after["allowed_by"] == row["allowed_by"] else "counts"
+        print_text(f"Your Allow {counts}: {votes}. {tool_of(row)} for {row['agent']} still waits.")
         return
     print_text(f"{done}: {tool_of(row)} for {row['agent']}.")
     if after["paused"]:

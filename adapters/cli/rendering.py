@@ -81,10 +81,10 @@ def short_time(now: datetime, since: str) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time in its largest unit: 45s, 12m, 3h, 6d."""
+    """A length of time in its largest unit, rounded as the chats round it: 45s, 12m, 3h, 7d."""
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)}{unit}"
+        if seconds >= 1.5 * size:
+            return f"{round(seconds / size)}{unit}"
     return f"{max(0, int(seconds))}s"
 
 

@@ -89,7 +89,13 @@ def add(
             "or tool.",
         ),
     ],
-    operation: Annotated[str, typer.Option(help="Only this operation of the tool.")] = "",
+    operation: Annotated[
+        str,
+        typer.Option(
+            help="The operation of the tool whose calls it covers. Without it: calls that name no operation; with "
+            "--scope tool: every call of the tool."
+        ),
+    ] = "",
     ceiling: Annotated[
         str | None, typer.Option(metavar="AMOUNT CURRENCY", help="A rule for money: '50.00 GBP' a call at most.")
     ] = None,
@@ -107,6 +113,8 @@ def add(
     if ceiling is not None:
         if (money := CEILING.fullmatch(ceiling.strip())) is None:
             fail("--ceiling must be an amount with its currency, such as '50.00 GBP'", code=2)
+        if expires is None:
+            fail("a rule for money must expire: say when with --expires, such as --expires 30d", code=2)
         body["ceiling"] = {"amount": money["amount"], "currency": money["currency"].upper()}
     if expires is not None:
         if (length := LENGTH.fullmatch(expires)) is None:
@@ -117,4 +125,9 @@ def add(
     if json:
         print_json(made)
     else:
-        print_text(f"{agent} does not ask for this any more: {made['label']}.\nid: {made['id']}")
+        print_text(f"{agent} does not ask for this any more: {made['label']}.")
+        if kind == Scope.TOOL:
+            print_text(f"It covers every call of {tool}, whatever its operation.")
+        elif not operation:
+            print_text(f"It covers calls of {tool} that name no operation; for those that do, give --operation.")
+        print_text(f"id: {made['id']}")

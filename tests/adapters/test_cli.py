@@ -29,6 +29,10 @@ EDITABLE: dict[str, Any] = {
 QUORUM = DIRECTORY.replace("    at: [dm]", "    at: [dm]\n    needed: 2").replace(
     "approver: [dana]", "approver: [dana, ola]"
 )
+NOT_A_PERSONS = (
+    "placet: this is no person's token, so it cannot answer or edit an approval: make a person's token with `placet "
+    "token PERSON` and set PLACET_TOKEN\n"
+)
 NEEDS_PERSON = (
     "placet: the admin token cannot answer an approval: make a person's token with `placet token PERSON` and set "
     "PLACET_TOKEN\n"
@@ -142,6 +146,12 @@ async def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
     assert ended.out == ""
 
 
+async def test_a_word_that_is_none_of_those_taken_is_told_in_plain_words() -> None:
+    ended = await placet("approvals", "--status", "maybe")
+    assert "'maybe' is not one of 'pending'" in ended.err
+    assert "Value error" not in ended.err
+
+
 async def test_a_bad_setting_is_one_line() -> None:
     ended = await process("approvals", PLACET_HTTP_BIND="planted")
     assert ended.code == 1
@@ -220,7 +230,7 @@ async def test_what_waits_is_listed(server: Served) -> None:
     assert listed.code == 0
     header, *rows = listed.out.splitlines()
     assert header.split() == ["ID", "AGE", "AGENT", "TOOL", "EFFECT", "STATUS", "EXPIRES"]
-    assert rows[0].split() == [second["id"][-8:], "0s", "support", "mail", "send", "pending", "in", "6d"]
+    assert rows[0].split() == [second["id"][-8:], "0s", "support", "mail", "send", "pending", "in", "7d"]
     assert rows[1].split()[0] == first["id"][-8:]
     assert len(rows) == 2
     only = json.loads((await server.run("admin", "approvals", "--agent", "billing", "--json")).out)
@@ -338,8 +348,9 @@ async def test_l1_without_any_approver_nobody_answers(server: Served, tmp_path: 
 
 async def test_the_admin_token_answers_nothing_and_says_what_does(server: Served, tmp_path: Path) -> None:
     row = await server.api.ask()
-    ended = await server.run("admin", "approve", f"{row['id']}@1")
-    assert (ended.code, ended.err) == (1, NEEDS_PERSON)
+    for who in ("admin", "billing"):
+        ended = await server.run(who, "approve", f"{row['id']}@1")
+        assert (ended.code, ended.err) == (1, NOT_A_PERSONS)
     # With this machine's admin token it is said before any request.
     admin_token(read_settings(data_dir=tmp_path / "data"))
     for command in ("approve", "decline"):
@@ -397,6 +408,8 @@ async def test_an_allow_that_is_not_enough_is_said_to_count(server: Served) -> N
     first = await server.run("dana", "approve", f"{row['id']}@1")
     counts = "Your Allow counts: 1 of 2. stripe.refund create for billing still waits.\n"
     assert (first.code, first.out) == (0, counts)
+    again = await server.run("dana", "approve", f"{row['id']}@1")
+    assert again.out == counts.replace("counts:", "counts already:")
     assert "\nallowed by: 1 of 2 (dana)\n" in (await server.run("ola", "show", row["id"])).out
     second = await server.run("ola", "approve", f"{row['id']}@1")
     assert second.out == "Allowed: stripe.refund create for billing.\n"
@@ -427,7 +440,7 @@ async def test_what_cannot_be_edited_is_told(server: Served) -> None:
     assert (number.code, number.line) == (2, "/amount must be a number")
     same = await server.run("dana", "edit", row["id"], "/charge=ch_1")
     assert (same.code, same.line) == (1, "Nothing was changed.")
-    assert (await server.run("admin", "edit", row["id"], "/charge=ch_2")).err == NEEDS_PERSON
+    assert (await server.run("admin", "edit", row["id"], "/charge=ch_2")).err == NOT_A_PERSONS
 
 
 # Agents
@@ -450,6 +463,7 @@ async def test_an_agent_is_paused_resumed_and_reset(server: Served) -> None:
     row = await server.api.ask()
     paused = await server.run("dana", "pause", "billing")
     assert paused.out == "billing is paused. What is allowed takes effect with `placet resume billing`.\n"
+    assert (await server.run("dana", "pause", "billing")).out == "billing is paused already.\n"
     assert "billing is paused since " in (await server.run("dana", "mode", "billing")).out
     assert "takes effect when billing resumes" in (await server.run("dana", "show", row["id"])).out
     allowed = await server.run("dana", "approve", f"{row['id']}@1")
@@ -461,6 +475,7 @@ async def test_an_agent_is_paused_resumed_and_reset(server: Served) -> None:
     assert cancelled is not None
     assert cancelled.status is Status.CANCELLED
     assert (await server.run("dana", "resume", "billing")).out == "billing goes on.\n"
+    assert (await server.run("dana", "resume", "billing")).out == "billing is not paused.\n"
     for command in ("pause", "resume", "reset"):
         assert (await server.run("ola", command, "billing")).code == 1
 
@@ -474,7 +489,7 @@ async def test_ac_10_a_rule_is_made_listed_and_removed(server: Served) -> None:
     )
     assert made.code == 0, made.err
     label = "mail.send to team@example.com, until removed"
-    assert made.out.startswith(f"billing does not ask for this any more: {label}.\nid: ")
+    assert made.out.startswith(f"billing does not ask for this any more: {label}.\n")
     (rule,) = json.loads((await server.run("dana", "rules", "billing", "--json")).out)
     mail: dict[str, Any] = {"tool": "mail.send", "operation": "", "presentation": {},
                             "arguments": {"to": "team@example.com"}}  # fmt: skip
@@ -486,14 +501,35 @@ async def test_ac_10_a_rule_is_made_listed_and_removed(server: Served) -> None:
     removed = await server.run("dana", "rules", "remove", rule["id"])
     assert removed.out == f"Removed: {label}. From the next call on billing asks again.\n"
     assert (await server.api.ask(**mail))["status"] == "pending"
-    assert (await server.run("dana", "rules", "remove", rule["id"])).code == 1
+    gone = await server.run("dana", "rules", "remove", rule["id"])
+    assert gone.line == "no rule has this id: `placet rules AGENT` lists an agent's rules with theirs"
+
+
+async def test_a_rule_says_of_which_operations_it_is(server: Served) -> None:
+    add = ("rules", "add", "billing", "--tool", "mail.send")
+    mail: dict[str, Any] = {"tool": "mail.send", "operation": "post", "presentation": {},
+                            "arguments": {"to": "team@example.com"}}  # fmt: skip
+    team = ("--scope", "recipient=team@example.com")
+    assert (
+        "\nIt covers calls of mail.send that name no operation; for those that do, give --operation.\n"
+        in (await server.run("admin", *add, *team)).out
+    )
+    assert (await server.api.ask(**mail))["status"] == "pending"
+    made = await server.run("admin", *add, *team, "--operation", "post")
+    assert "It covers" not in made.out
+    assert "mail.send (post) to team@example.com" in made.out
+    assert (await server.api.ask(**mail))["status"] == "approved"
+    whole = await server.run("admin", *add, "--scope", "tool")
+    assert "\nIt covers every call of mail.send, whatever its operation.\n" in whole.out
+    elsewhere = mail | {"operation": "draft", "arguments": {"to": "ola@example.com"}}
+    assert (await server.api.ask(**elsewhere))["status"] == "approved"
 
 
 async def test_a_rule_for_money_is_made_by_an_administrator_with_a_ceiling_and_an_end(server: Served) -> None:
     arguments = ("rules", "add", "billing", "--tool", "stripe.refund", "--operation", "create", "--scope", "operation")
     endless = await server.run("kim", *arguments, "--ceiling", "50.00 GBP")
-    assert endless.code == 1
-    assert "must expire" in endless.line
+    assert endless.code == 2
+    assert "must expire: say when with --expires" in endless.line
     money = (*arguments, "--ceiling", "50.00 gbp", "--expires", "30d", "--json")
     assert (await server.run("dana", *money)).code == 1
     made = await server.run("kim", *money)
