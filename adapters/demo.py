@@ -7,9 +7,11 @@ import contextlib
 import json
 import logging
 import os
+import shlex
 import socket
 import uuid
 import webbrowser
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 from adapters.app import App, run_until_stopped, running, until_stopped
 from adapters.directory_file import read_directory
 from adapters.logs import configure_logs
-from adapters.sample_agent import LABELS, QUEUE, SampleAgent, SampleTools
+from adapters.sample_agent import ACTIVITIES, LABELS, QUEUE, SampleAgent, SampleTools
 from adapters.sandbox.agent import Kind
 from adapters.sandbox.discord import token_of
 from adapters.sandbox.server import Sandbox
@@ -32,7 +34,14 @@ DISCORD_BOT = 8001002001
 GROUP, TEAM, CHANNEL, GUILD, DISCORD_CHANNEL = -1001000000001, "T01", "C01", 5001, 6001
 # One person tries things out here, quicker than a platform would let a bot answer many.
 RATE_SCALE = 20
-API_PORT = 8420
+ENV_FILE = "demo.env"
+# Its own: the sample agent that a person runs beside the demo must not take the demo's work, nor leave it any.
+DEMO_QUEUE = "demo-agent"
+RUNS = "\n".join(
+    f"      - {{tool: {tool}, activity: {activity}, task_queue: {queue}}}"
+    for queue in (DEMO_QUEUE, QUEUE)
+    for tool, activity in ACTIVITIES.items()
+)
 DIRECTORY = f"""\
 people:
   dana: {{name: Dana Reyes, identities: {{telegram: 1001, slack: T01/U01, discord: 4201}}}}
@@ -50,9 +59,7 @@ agents:
   sage:
     owner: dana
     runs:
-      - {{tool: mail.send, activity: send_message, task_queue: {QUEUE}}}
-      - {{tool: shell, activity: run_command, task_queue: {QUEUE}}}
-      - {{tool: payments.refund, activity: refund, task_queue: {QUEUE}}}
+{RUNS}
 routes:
   - match: {{agent: sage}}
     ask: [role:admin, role:lead, role:approver]
@@ -92,15 +99,20 @@ async def _run(data_dir: Path, port: int, browser: bool) -> None:
         os.environ |= _platforms(sandbox)
         # Nothing of a placet.toml that happens to lie here may reach a real database from the demo.
         settings = read_settings(
-            data_dir=data_dir, http_bind=f"127.0.0.1:{_free_port(API_PORT)}", database_url=None, redis_url=None,
-            temporal_address=None, temporal_namespace="default", temporal_codec=None, admin_token=None, url=None,
-            token=None, public_url=None,
+            data_dir=data_dir, http_bind=f"127.0.0.1:{_free_port(sandbox.port % 65535 + 1)}", database_url=None,
+            redis_url=None, temporal_address=None, temporal_namespace="default", temporal_codec=None,
+            admin_token=None, url=None, token=None, public_url=None,
         )  # fmt: skip
         app = await stack.enter_async_context(running(settings, pace=1 / RATE_SCALE))
         await app.store.write(_apply_once)
         agent = SampleAgentPanel(sandbox, app, data_dir)
         await stack.enter_async_context(agent.working())
-        print(f"Placet demo: {sandbox.url}  (Ctrl-C stops it; data in {data_dir})", flush=True)  # noqa: T201
+        env_file = stack.enter_context(_written(data_dir / ENV_FILE, _surroundings(app)))
+        print(  # noqa: T201
+            f"Placet demo: {sandbox.url}  (Ctrl-C stops it; data in {data_dir}, log in placet.log there)\n"
+            f"HTTP API: {settings.http_url}  (for `placet` in another terminal: . {shlex.quote(str(env_file))})",
+            flush=True,
+        )
         if first:
             await agent.start("case")
         if browser:
@@ -125,6 +137,27 @@ def _platforms(sandbox: Sandbox) -> dict[str, str]:
         "PLACET_DISCORD_BASE_URL": sandbox.discord_base_url,
         "PLACET_DISCORD_GATEWAY_URL": sandbox.discord_gateway_url,
     }
+
+
+def _surroundings(app: App) -> dict[str, str]:
+    """What a terminal needs so that `placet` and the sample agent find this demo."""
+    own = {name: value for name, value in os.environ.items() if name.upper().startswith(PREFIX)}
+    return own | {
+        "PLACET_DATA_DIR": str(app.settings.data_dir),
+        "PLACET_HTTP_BIND": app.settings.http_bind,
+        "PLACET_TEMPORAL_ADDRESS": app.temporal.address,
+        "TEMPORAL_ADDRESS": app.temporal.address,
+    }
+
+
+@contextlib.contextmanager
+def _written(path: Path, variables: dict[str, str]) -> Iterator[Path]:
+    """A file for the shell, there while the block runs."""
+    path.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()))
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _set_up_chats(sandbox: Sandbox) -> bool:
@@ -170,13 +203,14 @@ class SampleAgentPanel:
     async def working(self) -> Any:
         """The sample agent's own worker, beside the block."""
         client = await self.app.temporal.client()
-        async with self.tools.worker(client):
+        async with self.tools.worker(client, DEMO_QUEUE):
             yield
 
     async def start(self, task: str) -> None:
         """Let the agent begin a turn."""
         client = await self.app.temporal.client()
-        await client.start_workflow(SampleAgent.run, task, id=f"sample-{task}-{uuid.uuid4().hex[:8]}", task_queue=QUEUE)
+        turn = f"sample-{task}-{uuid.uuid4().hex[:8]}"
+        await client.start_workflow(SampleAgent.run, task, id=turn, task_queue=DEMO_QUEUE)
 
     async def show(self, workflow_id: str, event: str, step: dict[str, Any], answer: dict[str, Any]) -> None:
         title = LABELS[workflow_id.split("-")[1]]

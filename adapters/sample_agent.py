@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -15,6 +16,7 @@ from uuid import uuid4
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 Json = dict[str, Any]
@@ -197,6 +199,9 @@ class SampleTools:
 
     @activity.defn(name="think")
     async def think(self, task: str, heard: list[Json]) -> Json | None:
+        if task not in TASKS:
+            # Nobody mends this while it waits: to try again would be to try for ever.
+            raise ApplicationError(f"no such task; there are {', '.join(TASKS)}", non_retryable=True)
         return next_step(task, heard)
 
     @activity.defn(name="show")
@@ -243,7 +248,7 @@ class SampleTools:
         return Worker(client, task_queue=queue, workflows=[SampleAgent], activities=activities)
 
 
-async def main(task: str = "case", folder: str = ".") -> None:
+async def main(task: str, folder: Path) -> None:
     """Run one turn beside a Placet that is running, and print what happens, a line of JSON each."""
 
     async def show(workflow_id: str, event: str, step: Json, answer: Json) -> None:
@@ -252,13 +257,25 @@ async def main(task: str = "case", folder: str = ".") -> None:
 
     client = await Client.connect(os.environ.get("TEMPORAL_ADDRESS", "localhost:7233"))
     queue = os.environ.get("TASK_QUEUE", QUEUE)
-    async with SampleTools(Path(folder), show).worker(client, queue):
+    async with SampleTools(folder, show).worker(client, queue):
         texts = await client.execute_workflow(SampleAgent.run, task, id=f"turn-{uuid4()}", task_queue=queue)
     print(json.dumps({"event": "done", "texts": texts}), flush=True)  # noqa: T201
 
 
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m adapters.sample_agent",
+        description="Let the sample agent take one turn beside a Placet that is running.",
+        epilog="TEMPORAL_ADDRESS (localhost:7233) and TASK_QUEUE (sample-agent) are taken from the environment.",
+    )
+    parser.add_argument("task", nargs="?", default="case", choices=list(TASKS), help="what to do (default: case)")
+    parser.add_argument("folder", nargs="?", default=".", type=Path, help="takes what its tools write (default: .)")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    given = arguments()
+    asyncio.run(main(given.task, given.folder))
     # The Temporal SDK may crash while the interpreter winds down, after all is done: nothing is left to that.
     sys.stdout.flush()
     os._exit(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from tests.looks import hard_to_read, without_name
 from tests.services import CHROMIUM_FLAGS, chromium
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -49,11 +52,43 @@ async def chats(demo: Demo, browser: Browser) -> AsyncIterator[Chats]:
 
 
 async def test_the_demo_begins_with_one_card_in_three_chats(demo: Demo, chats: Chats) -> None:
-    assert len(demo.out.read_text().splitlines()) == 1
+    page, api = demo.out.read_text().splitlines()
+    assert demo.address in page
+    assert f". {demo.folder}/demo.env" in api
     for platform in PLATFORMS:
         card = chats.card(platform, "Delete the old exports")
         await expect(card).to_contain_text("find exports -name '*.csv' -delete", timeout=WAIT_MS)
         await expect(card.get_by_role("button", name="Allow")).to_be_visible()
+
+
+async def in_a_terminal(demo: Demo, command: str) -> tuple[int, str]:
+    """What a command prints in a terminal that was told where the demo is; and its exit code."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_shell(
+        f". {demo.folder}/demo.env && {command}", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=os.environ | {"PATH": path}, cwd=ROOT,
+    )  # fmt: skip
+    printed, _ = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode or 0, printed.decode()
+
+
+async def test_another_terminal_finds_the_demo(demo: Demo, chats: Chats) -> None:
+    code, listed = await in_a_terminal(demo, "placet approvals")
+    assert code == 0, listed
+    assert "shell" in listed
+    code, found = await in_a_terminal(demo, "placet doctor")
+    assert code == 0, found
+    assert "is off" not in found
+    assert "placet_demo_bot" in found
+
+
+async def test_a_task_that_the_sample_agent_does_not_know_ends_at_once(demo: Demo, chats: Chats) -> None:
+    code, said = await in_a_terminal(demo, "python -m adapters.sample_agent frob")
+    assert code == 2
+    assert "choose from" in said
+    code, said = await in_a_terminal(demo, "python -m adapters.sample_agent --help")
+    assert code == 0
+    assert "TEMPORAL_ADDRESS" in said
 
 
 async def test_the_agent_adapts_to_a_note_and_goes_on(demo: Demo, chats: Chats) -> None:

