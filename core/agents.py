@@ -99,26 +99,27 @@ class Agents:
         """From now on nothing that was allowed runs; waiting cards stay, and can be answered. Pausing twice is no
         error."""
 
-        def work(ledger: Ledger, agent: Agent) -> tuple[Agent, Sequence[tuple[str, int]]]:
+        def work(ledger: Ledger, agent: Agent) -> tuple[Agent, Sequence[tuple[str, int]] | None]:
             now = self.clock.now()
             if not ledger.set_paused(agent_id, now, _by(person)):
-                return agent, ()
+                return agent, None
             return replace(agent, paused_at=now), ledger.touch_open(agent_id)
 
         done = await self._set(agent_id, person, work)
         if isinstance(done, Refusal):
             return done
         agent, touched = done
-        self.approvals.tell_touched(touched)
-        self._note("paused", agent_id, person)
+        if touched is not None:
+            self.approvals.tell_touched(touched)
+            self._note("paused", agent_id, person)
         return agent
 
     async def resume(self, agent_id: str, person: Person | None = None) -> Agent | Refusal:
         """What was decided meanwhile takes effect, once; what an asker could not claim is valid anew."""
 
-        def work(ledger: Ledger, agent: Agent) -> tuple[Agent, Sequence[tuple[str, int]]]:
+        def work(ledger: Ledger, agent: Agent) -> tuple[Agent, Sequence[tuple[str, int]] | None]:
             if not ledger.set_paused(agent_id, None, None):
-                return agent, ()
+                return agent, None
             until = self.clock.now() + EXTERNAL_VALID
             for row in ledger.open_rows(agent_id, hold=True):
                 if row.runtime is Runtime.EXTERNAL and row.status is Status.APPROVED:
@@ -129,21 +130,22 @@ class Agents:
         if isinstance(done, Refusal):
             return done
         agent, touched = done
-        self.approvals.tell_touched(touched)
         self.approvals.ring_soon()
-        self._note("resumed", agent_id, person)
+        if touched is not None:
+            self.approvals.tell_touched(touched)
+            self._note("resumed", agent_id, person)
         return agent
 
     async def reset(self, agent_id: str, person: Person | None = None) -> Agent | Refusal:
-        """A new generation: what the turns of the old one wait for is cancelled, and nothing of it runs any more.
+        """A new generation: what turns and askers of the old one wait for is cancelled, and nothing of it runs.
 
-        Rules, mode and pause stay.
+        Rules, mode and pause stay, and drafts until somebody answers them.
         """
 
         def work(ledger: Ledger, agent: Agent) -> tuple[Agent, list[Approval], Sequence[tuple[str, int]]]:
             generation = ledger.raise_generation(agent_id) or agent.generation
             now = self.clock.now()
-            rows = [row for row in ledger.open_rows(agent_id, hold=True) if row.runtime is Runtime.TURN]
+            rows = [row for row in ledger.open_rows(agent_id, hold=True) if row.runtime is not Runtime.DRAFT]
             ended = [self.judge.end_generation(ledger, row, now) for row in rows]
             settled = [row for row in ended if row is not None]
             return replace(agent, generation=generation), settled, ledger.touch_open(agent_id)

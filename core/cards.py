@@ -412,7 +412,9 @@ def _buttons(call: _Call, around: Surroundings, now: datetime) -> tuple[Button, 
     if approval.restore_until is not None and approval.consumed_at is None:
         return (button(Verb.RESTORE, "button_restore"),)
     if approval.outcome in (Outcome.NOT_SENT, Outcome.UNKNOWN) and approval.dismissed_at is None:
-        return (button(Verb.AGAIN, "button_again"), button(Verb.DISMISS, "button_dismiss"))
+        # Nobody alone sends again what several had to allow.
+        again = (button(Verb.AGAIN, "button_again"),) if approval.needed == 1 else ()
+        return (*again, button(Verb.DISMISS, "button_dismiss"))
     return ()
 
 
@@ -457,14 +459,16 @@ def _status(
             return text, Tone.BAD
         case Status.APPROVED:
             if approval.decided_by == AUTO:
-                text = fill("card_auto", locale=locale, when=when, note=note or fill("auto_mode", locale=locale))
+                key = "card_auto_waits" if approval.outcome is Outcome.NONE else "card_auto"
+                why = in_language(note, locale) or fill("auto_mode", locale=locale)
+                text = fill(key, locale=locale, when=when, note=why)
             else:
                 key = "card_allowed_edited" if was_edited(approval) else "card_allowed"
                 text = fill(key, locale=locale, who=who, where=where, when=when)
             after, tone = _outcome(approval, around, redaction, locale)
             text = f"{text} {after}" if after else text
             if note and approval.decided_by != AUTO:
-                text += "\n" + fill("card_note", locale=locale, note=note)
+                text += "\n" + fill("card_note", locale=locale, note=in_language(note, locale))
             return text, tone
 
 

@@ -12,7 +12,7 @@ from core.approvals import Approval, Field, Form
 from core.asks import ARGUMENTS_LIMIT
 from core.buttons import Verb
 from core.canonical import Unfit, digest_of, parts_of, value_at, with_values
-from core.redaction import Redaction
+from core.redaction import SECRETS
 from core.visible import visible
 from core.wording import bounded, fill, say
 
@@ -22,8 +22,6 @@ PROMPT_VALUE_LIMIT = 300
 VALUE_LIMIT = 20_000
 _MISSING = object()
 _NUMBERED = re.compile(r"^[ \t]*(\d{1,2})[ \t]*[:.)][ \t]?", re.MULTILINE)
-# Only asked whether it would hide something; the hashes it shows go nowhere.
-_SECRETS = Redaction(bytes(32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def editable(approval: Approval) -> list[tuple[str, str, Any]]:
     """
     presentation = json.loads(approval.presentation)
     arguments = json.loads(approval.final_arguments)
-    shown = _SECRETS.value(arguments)
+    shown = SECRETS.value(arguments)
     labels = {line[1]: line[0] for line in presentation.get("lines") or [] if line[1].startswith("/")}
     found: list[tuple[str, str, Any]] = []
     for pointer in presentation.get("editable") or []:
@@ -66,7 +64,7 @@ def editable(approval: Approval) -> list[tuple[str, str, Any]]:
             continue
         # A label, or a key, may hold a secret as well.
         names = (labels.get(pointer), parts_of(pointer)[-1], str(len(found) + 1))
-        label = next(name for name in names if name and _SECRETS.text(name) == name)
+        label = next(name for name in names if name and SECRETS.text(name) == name)
         found.append((pointer, label, value))
     return found
 

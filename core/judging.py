@@ -11,11 +11,11 @@ from core.approvals import (
     AUTO,
     Agent,
     Approval,
+    AuditLine,
     Button,
     Effect,
     Kind,
     Outcome,
-    Permission,
     Person,
     Posted,
     Press,
@@ -40,7 +40,8 @@ from core.wording import is_affirmative, say, say_on, when_text
 NOTE_LIMIT = 4000
 # What the button of a rule's scope says at most; a scope whose words are longer is not offered (design section 6).
 SCOPE_LABEL_LIMIT = 75
-VERBS = frozenset(Verb)
+# Those of a list of rules are about no card.
+VERBS = frozenset(Verb) - {Verb.REMOVE_RULE, Verb.RULES_PAGE}
 SCOPES = {
     Verb.ALWAYS_ARGUMENTS: ScopeKind.ARGUMENTS,
     Verb.ALWAYS_RECIPIENT: ScopeKind.RECIPIENT,
@@ -58,13 +59,14 @@ AFTERWARDS = (Verb.AGAIN, Verb.AGAIN_SURE, Verb.DISMISS)
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What became of a press: the reply; the row it changed; others that it settled; the decided row that nobody may
-    have been told of; and whether the row's workflow is to be started anew."""
+    have been told of; whether the row's workflow is to be started anew; and the id of a rule that it made."""
 
     reply: Reply
     changed: Approval | None = None
     settled: tuple[Approval, ...] = ()
     unheard: Approval | None = None
     again: bool = False
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +301,7 @@ class Judge:
     # Rules
 
     def _always(self, ledger: Ledger, approval: Approval, by: _Pressed) -> Judged | None:
-        if Permission.DELEGATE not in by.person.permissions:
+        if not self.directory.may_delegate(by.person):
             return Judged(by.said(approval, "always_not_yours"))
         offers = self.offers(ledger, approval, by.agent, by.locale)
         if not offers:
@@ -311,22 +313,27 @@ class Judge:
         chosen = next((scope for scope, _ in offers if scope.kind is kind), None)
         if chosen is None:
             return Judged(by.said(approval, "always_not_here"))
-        changed = changes.answer(ledger, self.directory, approval, by.answer(Verdict.ALLOW), by.now)
+        if by.agent is None or any(rule.for_money and rule.scope == chosen for rule in ledger.rules(by.agent.id)):
+            # A rule for money, which stands there, is not undone from a card: this call alone is allowed.
+            return self._decide(ledger, approval, by, by.answer(Verdict.ALLOW))
+        label = label_of(chosen)
+        # On every card of it, for all who see them: that something was allowed for good.
+        answer = by.answer(Verdict.ALLOW, say("always_note", label=label))
+        changed = changes.answer(ledger, self.directory, approval, answer, by.now)
         if changed is None:
             return None
-        rule = Rule(
-            id=new_id(by.now), agent=approval.agent, tool=chosen.tool, operation=chosen.operation,
-            scope_kind=chosen.kind, scope_value=chosen.value, label=label_of(chosen), created_at=by.now,
-            created_by=by.person.id,
+        saved = ledger.add_rule(
+            Rule(
+                id=new_id(by.now), agent=approval.agent, tool=chosen.tool, operation=chosen.operation,
+                scope_kind=chosen.kind, scope_value=chosen.value, label=label, created_at=by.now,
+                created_by=by.person.id,
+            )
         )  # fmt: skip
-        saved = ledger.add_rule(rule)
-        if saved is None or by.agent is None:
-            # A rule for money stands there, so this call alone is allowed.
-            said = self._answered(ledger, changed, by, by.answer(Verdict.ALLOW))
-            return Judged(replace(said, redraw=True, result=_result(changed)), changed)
+        assert saved is not None, "the agent is held, and no rule for money stands there"
         settled = self.settle(ledger, saved, by.agent, by.now)
+        ledger.audit(AuditLine(approval.id, by.now, "rule", changed.revision, person=by.person.id, note=label))
         reply = by.said(changed, "always_saved", Tone.GOOD, label=label_of(chosen, by.locale))
-        return Judged(replace(reply, redraw=True, result=_result(changed)), changed, settled)
+        return Judged(replace(reply, redraw=True, result=_result(changed)), changed, settled, rule=saved.id)
 
     def offers(
         self, ledger: Ledger, approval: Approval, agent: Agent | None, locale: str = "en"
@@ -374,6 +381,8 @@ class Judge:
             return Judged(replace(by.said(approval, "nothing_to_follow_up"), redraw=True))
         if by.press.verb != Verb.DISMISS and by.agent is not None and approval.generation < by.agent.generation:
             return Judged(by.said(approval, "generation_over", agent=approval.agent))
+        if by.press.verb != Verb.DISMISS and approval.needed > 1:
+            return Judged(by.said(approval, "again_needs_several", agent=approval.agent))
         if by.press.verb == Verb.DISMISS:
             dismissed = changes.dismiss(ledger, approval, by.answer(Verdict.DECLINE), by.now)
             if dismissed is None:
@@ -414,7 +423,8 @@ class Judge:
         if approval.pending:
             return changes.cancel(ledger, approval, "reset", now, names)
         # Who runs the call itself must not either, unless it has its answer already.
-        waits = approval.run is not None or (approval.runtime is Runtime.TURN and approval.consumed_at is None)
+        told = approval.runtime is Runtime.TURN and approval.consumed_at is not None
+        waits = approval.run is not None or not told
         if approval.status is Status.APPROVED and approval.outcome is Outcome.NONE and waits:
             return changes.end(ledger, approval, Outcome.NOT_SENT, say("agent_was_reset"), names, now)
         return None

@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from core.approvals import Effect
-from core.canonical import parts_of, pointer_of, value_at
+from core.canonical import pointer_of, value_at
 from core.effects import OVERRIDE, Call, Reading, Row, Tables, arguments_of, key_of, members, readings_of, said_by_name
 from core.formats import money_of
 from core.origins import origin_of
-from core.redaction import Redaction
+from core.redaction import SECRETS
 from core.visible import units, visible
 from core.wording import VALUE_LIMIT, bounded, fill, moment_text
 
@@ -44,8 +44,6 @@ _AMOUNTS = frozenset(str.split("""
     amountdue applicationfee applicationfeeamount transferamount
 """))  # fmt: skip
 _METHOD = re.compile(r"[A-Z]{1,20}")
-# Only asked whether it would hide something; the hashes it shows go nowhere.
-_SECRETS = Redaction(bytes(32))
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -63,9 +61,8 @@ class ScopeKind(StrEnum):
 class Scope:
     """What a rule covers: calls of this tool and operation of which `value` is said, compared exactly.
 
-    `value` is the digest; the recipients as a JSON list, after the pointer that found them (""  where the table names
-    the arguments); `GET https://api.example.com` or, of a tool without methods, the origin alone; "" for an operation
-    or a tool. A `tool` scope has operation "".
+    `value` is the digest; the recipients as a JSON list; `GET https://api.example.com` or, of a tool without methods,
+    the origin alone; "" for an operation or a tool. A `tool` scope has operation "".
     """
 
     kind: ScopeKind
@@ -167,9 +164,9 @@ def scopes_of(call: Call, tables: Tables) -> list[Scope]:
     given = _Given(call.arguments)
     if call.unlisted_run or _is_command(rows, given):
         return found
-    if (people := _people(call, rows, given)) is not None:
+    if (people := _people(rows, given)) is not None:
         found.append(Scope(ScopeKind.RECIPIENT, tool, operation, people))
-    if (host := _host(call, readings, given)) is not None:
+    if (host := _host(readings, given)) is not None:
         found.append(Scope(ScopeKind.HOST, tool, operation, host))
     if operation:
         found.append(Scope(ScopeKind.OPERATION, tool, operation))
@@ -235,12 +232,12 @@ class _Given:
     def values(self, names: Collection[str]) -> list[Any]:
         return [value for name, found in self.outermost.items() if name in names for value in found]
 
-    def says_more(self, names: Collection[str], *, but: str = "", nested: bool = False) -> bool:
-        """Whether an argument of these names says something, other than the one that the pointer `but` leads to."""
+    def says_more(self, names: Collection[str], *, nested: bool = False) -> bool:
+        """Whether an argument of these names says something, be it further in alone."""
         return any(
             each.name in names
             # What an object says, its members say.
-            and not (each.pointer == but or _is_empty(each.value) or isinstance(each.value, dict))
+            and not (_is_empty(each.value) or isinstance(each.value, dict))
             and not (nested and each.outermost)
             for each in self.all
         )
@@ -258,35 +255,28 @@ def _rows(call: Call, tables: Tables) -> list[Row]:
     return [reading.row for reading in readings_of(tables, call.tool, call.operation)]
 
 
-def _people(call: Call, rows: Sequence[Row], given: _Given) -> str | None:
-    """The value of the recipient scope; None where a recipient cannot be read, or there is none."""
+def _people(rows: Sequence[Row], given: _Given) -> str | None:
+    """The value of the recipient scope; None where a recipient cannot be read, or there is none.
+
+    Only where the table names the arguments: what the presentation says is the asker's own word, and whom else the call
+    reaches, no label would name.
+    """
     known = {name for row in rows for name in row.recipients}
-    pointer = "" if known else call.presentation.recipient or ""
-    if known:
-        values = given.values(known | _PEOPLE)
-    elif pointer.startswith("/"):
-        values = [value_at(call.arguments, pointer)]
-    else:
-        return None
-    if given.says_more(_PEOPLE, but=pointer, nested=bool(known)):
+    if not known or given.says_more(_PEOPLE, nested=True):
         return None
     people: set[str] = set()
-    for value in members(value for value in values if not _is_empty(value)):
+    for value in members(value for value in given.values(known | _PEOPLE) if not _is_empty(value)):
         text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         if not isinstance(text, str) or not _is_plain(text):
             return None
         people.add(text)
-    return json.dumps([pointer, *sorted(people)], ensure_ascii=False) if people else None
+    return json.dumps(sorted(people), ensure_ascii=False) if people else None
 
 
-def _host(call: Call, readings: Sequence[Reading], given: _Given) -> str | None:
+def _host(readings: Sequence[Reading], given: _Given) -> str | None:
     """The value of the host scope: one origin, with the method of a tool that has one."""
     rows = [reading.row for reading in readings]
     fields = {name for row in rows for name in row.url_fields}
-    if not fields:
-        # The presentation is the asker's: it may only point at what is an address by its name.
-        parts = parts_of(call.presentation.url or "")
-        fields = {key_of(parts[0])} & _ADDRESSES if len(parts) == 1 else set()
     values = [value for value in given.values(fields) if not _is_empty(value)]
     origins = {origin_of(value) for value in members(values)}
     origin = origins.pop() if len(origins) == 1 else None
@@ -388,7 +378,7 @@ def scope_named(kind: str, tool: str, operation: str, value: str, tables: Tables
                 raise BadRule(f"nothing says whom {tool} reaches; list its arguments under effects.recipients")
             if not _is_plain(value):
                 raise BadRule("the value must be the recipient, exactly as the agent writes it")
-            scope = Scope(scope.kind, tool, operation, json.dumps(["", value], ensure_ascii=False))
+            scope = Scope(scope.kind, tool, operation, json.dumps([value], ensure_ascii=False))
         case ScopeKind.HOST:
             scope = Scope(scope.kind, tool, operation, _named_host(rows, tool, value))
         case ScopeKind.OPERATION:
@@ -471,13 +461,13 @@ def _named(scope: Scope) -> list[str]:
     """The parts of a scope that its label names; the last is what it says of the value."""
     names = [name for name in (scope.tool, scope.operation) if name]
     if scope.kind is ScopeKind.RECIPIENT:
-        return [*names, ", ".join(json.loads(scope.value)[1:])]
+        return [*names, ", ".join(json.loads(scope.value))]
     return [*names, scope.value] if scope.kind is ScopeKind.HOST else names
 
 
 def _can_be_named(text: str) -> bool:
     # What its card hides stands on no button either.
-    return _is_plain(text) and units(text) <= VALUE_LIMIT and _SECRETS.text(text) == text
+    return _is_plain(text) and units(text) <= VALUE_LIMIT and SECRETS.text(text) == text
 
 
 def _cut(text: str) -> str:

@@ -147,7 +147,13 @@ class Approvals:
                     "runtime": approval.runtime.value,
                 },
             )
-            self._later(self.feed.publish(approval.id, approval.revision))
+            if approval.undeliverable is not None:
+                log.warning("undeliverable", extra={"approval": approval.id, "reason": approval.undeliverable})
+            if approval.pending:
+                self._later(self.feed.publish(approval.id, approval.revision))
+            else:
+                # What runs unasked is told as what somebody allowed is.
+                self._tell(approval, ring=False)
             if approval.workflow_id is None:
                 self._later(self.bell.start(approval))
         return opened
@@ -220,7 +226,7 @@ class Approvals:
 
     def _unreachable(self, ledger: Ledger, agent: Agent | None, approval: Approval) -> str | None:
         if self.directory.principal_missing(ledger, approval):
-            return say("undeliverable_whose")
+            return say("undeliverable_whose" if approval.on_behalf_of else "undeliverable_unnamed")
         if self.directory.places(ledger, approval):
             return None
         return say("undeliverable_nobody") if agent is not None else say("undeliverable_unknown_agent")
@@ -315,13 +321,15 @@ class Approvals:
             await self.feed.publish(changed.id, changed.revision)
         else:
             if changed is not None:
-                self._tell(changed)
+                self._tell(changed, result=reply.result)
             elif judged.unheard is not None:
                 self._later(self.bell.ring(judged.unheard))
             log.info("pressed", extra={"approval": reply.approval_id, "platform": press.actor.platform,
                                        "result": reply.result, **more})  # fmt: skip
+        if judged.rule and changed is not None:
+            log.info("rule made", extra={"agent": changed.agent, "by": changed.decided_by, "rule": judged.rule})
         for row in judged.settled:
-            self._tell(row)
+            self._tell(row, rule=judged.rule)
         if judged.again and changed is not None:
             await self.bell.start(changed)
         await self.gate.settle(press, reply)
@@ -812,12 +820,15 @@ class Approvals:
         if publish:
             self._later(self.feed.publish(approval.id, approval.revision))
         event = approval.outcome.value if approval.outcome is not Outcome.NONE else approval.status.value
-        event = "changed" if approval.pending else event
+        if approval.pending:
+            # Whoever changed it is named by the line of the press, or of the request.
+            log.info("changed", extra={"approval": approval.id, "revision": approval.revision, **more})
+            return
         log.info(event, extra={"approval": approval.id, "by": approval.decided_by, "via": approval.decided_via,
                                "revision": approval.revision, **more})  # fmt: skip
         if approval.outcome not in (Outcome.NONE, Outcome.SENDING):
             self.meter.outcome(approval.outcome.value)
-        elif approval.outcome is Outcome.NONE and not approval.pending:
+        elif approval.outcome is Outcome.NONE:
             self.meter.decision(approval.status.value, approval.decided_via or "none")
 
     def _later(self, work: Coroutine[Any, Any, object]) -> None:

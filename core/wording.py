@@ -18,7 +18,7 @@ from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
 from babel.support import Translations
 
-from core.approvals import Approval, Outcome, Runtime, Status
+from core.approvals import AUTO, Approval, Outcome, Runtime, Status
 from core.visible import units, visible
 
 VALUE_LIMIT = 120
@@ -133,10 +133,16 @@ def when_text(at: datetime, now: datetime, locale: str = "en") -> str:
 
 
 def in_language(stored: str, locale: str) -> str:
-    """Why a row cannot be seen or how it ended, which is stored in English; what others wrote comes back as it is."""
+    """Why a row cannot be seen, why it ran or how it ended, which is stored in English; what others wrote comes back as
+    it is."""
+    if locale == DEFAULT_LANGUAGE:
+        return stored
     for key, pattern in _STORED.items():
-        if locale != DEFAULT_LANGUAGE and (found := pattern.fullmatch(stored)):
-            return say(key, locale=locale, **found.groupdict())
+        if found := pattern.fullmatch(stored):
+            # A rule's words hold the words of its scope.
+            parts = {name: in_language(value, locale) if name in ("rule", "what", "label") else value
+                     for name, value in found.groupdict().items()}  # fmt: skip
+            return fill(key, locale=locale, **parts) if key.startswith("rule_") else say(key, locale=locale, **parts)
     return stored
 
 
@@ -146,7 +152,14 @@ def _pattern(words: str) -> re.Pattern[str]:
 
 _ENDED: Final = ("claim_too_late", "asker_left", "asker_left_running", "claimed_by_another_run", "outcome_overdue",
                  "agent_was_reset", "agent_was_removed")  # fmt: skip
-_STORED: Final = {key: _pattern(words_of(key)) for key in KEYS if key.startswith("undeliverable_") or key in _ENDED}
+# The outermost words of a rule first, as they are put together.
+_RULE: Final = ("rule_until_removed", "rule_until", "rule_ceiling", "rule_arguments", "rule_host_method", "rule_host",
+                "rule_recipient", "rule_operation", "rule_every_call")  # fmt: skip
+_WHY: Final = ("unasked_read", "unasked_mode", "always_note")
+_STORED: Final = {
+    key: _pattern(words_of(key))
+    for key in (*_RULE, *_WHY, *_ENDED, *(key for key in sorted(KEYS) if key.startswith("undeliverable_")))
+}
 # What `outcome_note` says where nothing reported an error: the call broke off rather than failed.
 BROKE_OFF = frozenset(words_of(key) for key in ("asker_left_running", "claimed_by_another_run", "outcome_overdue"))
 
@@ -164,6 +177,7 @@ _APPROVED_WAITS = "Approved by {who}{edit}. It has not run yet."
 _SENDING = "Approved by {who}{edit} and started. How it ended is not known yet."
 _DONE = "Approved by {who} and done{edit}."
 _AUTO = "Done without asking: {note}."
+_AUTO_ALLOWED = "Allowed without asking: {note}."
 _AUTO_WAITS = "Allowed without asking: {note}. It has not run yet."
 _NOT_SENT = "Approved by {who}, but it could not be started: {error}. Nothing was run."
 _FAILED = "Approved and started, but it failed: {error}. It may have partly happened. Do not repeat it unasked."
@@ -179,6 +193,8 @@ def sentence_for(approval: Approval, people: Mapping[str, str] | None = None) ->
     """
     by = approval.decided_by or ""
     who = bounded((people or {}).get(by, by), VALUE_LIMIT) or "a person"
+    if by == AUTO:
+        who = "a standing rule" if approval.decided_via == "rule" else "its mode"
     note = bounded((approval.note or "").strip(), NOTE_SHOWN, lines=True)
     match approval.status:
         case Status.PENDING:
@@ -189,7 +205,7 @@ def sentence_for(approval: Approval, people: Mapping[str, str] | None = None) ->
             return _CANCELLED
         case Status.DECLINED:
             template = _DECLINED if not note else _REPLIED if approval.by_message else _DECLINED_NOTE
-            return template.format(who=who, note=note)
+            return template.format(who=who if by or template is not _REPLIED else "A person", note=note)
         case Status.APPROVED:
             return _after_approval(approval, who, note)
 
@@ -204,12 +220,13 @@ def _after_approval(approval: Approval, who: str, note: str) -> str:
             return _BROKE_OFF_SENTENCE if broke_off(approval) else _FAILED.format(error=error)
         case Outcome.SENDING:
             return _SENDING.format(who=who, edit=edit)
-        case Outcome.SENT if approval.decided_by == "auto":
+        case Outcome.SENT if approval.decided_by == AUTO:
             return _AUTO.format(note=note or "the mode lets it run")
         case Outcome.SENT:
             return _DONE.format(who=who, edit=edit)
-        case Outcome.NONE if approval.decided_by == "auto" and approval.run is not None:
-            return _AUTO_WAITS.format(note=note or "the mode lets it run")
+        case Outcome.NONE if approval.decided_by == AUTO:
+            template = _AUTO_ALLOWED if approval.run is None else _AUTO_WAITS
+            return template.format(note=note or "the mode lets it run")
         case Outcome.NONE:
             waits = approval.run is not None
             return (_APPROVED_WAITS if waits else _APPROVED).format(who=who, edit=edit)

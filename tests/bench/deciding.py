@@ -40,7 +40,7 @@ def a_rule(number: int) -> Rule:
     kinds = (ScopeKind.RECIPIENT, ScopeKind.ARGUMENTS, ScopeKind.HOST, ScopeKind.OPERATION)
     kind = kinds[number % len(kinds)]
     value = {
-        ScopeKind.RECIPIENT: json.dumps(["", f"person{number}@example.com"]),
+        ScopeKind.RECIPIENT: json.dumps([f"person{number}@example.com"]),
         ScopeKind.ARGUMENTS: f"sha256:{number:064x}",
         ScopeKind.HOST: f"GET https://host{number}.example.com",
     }.get(kind, "")

@@ -167,8 +167,8 @@ def test_an_error_in_any_of_it_holds_the_call_and_is_reported_without_its_words(
 
 def test_a_thousand_rules_are_no_slower_than_a_few() -> None:
     call = call_of(asked(CALLS[SEND], Runtime.TURN))
-    one = rule(Scope(ScopeKind.RECIPIENT, call.tool, "", json.dumps(["", "#other"])))
-    many = [replace(one, scope_value=json.dumps(["", f"#channel-{at}"])) for at in range(1000)]
+    one = rule(Scope(ScopeKind.RECIPIENT, call.tool, "", json.dumps(["#other"])))
+    many = [replace(one, scope_value=json.dumps([f"#channel-{at}"])) for at in range(1000)]
     books = RuleBook(many[:3], SHIPPED), RuleBook(many, SHIPPED)
 
     def took(book: RuleBook) -> float:

@@ -103,11 +103,12 @@ async def test_w3_no_form_is_headed_by_a_secret(here: Door) -> None:
 
 
 async def test_w3_no_rule_is_offered_whose_words_hold_a_secret(here: Door) -> None:
-    ask = {"tool": "notes.web", "presentation": {"recipient": "/url"}}
-    _, card = await here.asked(**ask, arguments={"url": "https://ada:hunter2pass99@example.com/"})
+    _, card = await here.asked(
+        tool="slack.post_message", arguments={"channel": "https://ada:hunter2pass99@x.example/", "text": ""}
+    )
     assert [each.verb for each in (await here.press(card, Verb.ALWAYS)).menu] == [Verb.ALWAYS_ARGUMENTS]
     assert (await here.press(card, Verb.ALWAYS_RECIPIENT)).result == "always_not_here"
-    _, card = await here.asked(**ask, arguments={"url": "https://example.com/"})
+    _, card = await here.asked(tool="slack.post_message", arguments={"channel": "#ops", "text": ""})
     assert Verb.ALWAYS_RECIPIENT in [each.verb for each in (await here.press(card, Verb.ALWAYS)).menu]
 
 

@@ -121,21 +121,10 @@ def test_a_recipient_that_a_label_cannot_show_as_it_is_is_not_offered(recipient:
     assert set(offered(call("slack.post_message", channel=recipient, text="hello"))) == {ARGUMENTS}
 
 
-def test_a_recipient_that_only_the_presentation_knows_is_bound_to_where_it_stands() -> None:
-    shown = {"recipient": "/who"}
-    reach = offered(call("acme.notify", shown=shown, who="ops", text="hello"))[RECIPIENT]
-    assert lets(reach, call("acme.notify", shown=shown, who="ops", text="other"))
-    assert not lets(reach, call("acme.notify", shown={"recipient": "/text"}, who="everybody", text="ops"))
-    assert not lets(reach, call("acme.notify", shown=shown, who="ops", cc="everybody"))
-    assert not lets(reach, call("acme.notify", shown={"recipient": "ops"}, who="everybody"))
-    assert not lets(reach, call("acme.notify", shown=shown, who="ops", options={"bcc": ["everybody"]}))
-    deep = {"recipient": "/mail/to"}
-    inner = offered(call("acme.notify", shown=deep, mail={"to": "ops", "cc": ""}))[RECIPIENT]
-    assert lets(inner, call("acme.notify", shown=deep, mail={"to": "ops", "text": "x"}))
-    assert not lets(inner, call("acme.notify", shown=deep, mail={"to": "ops", "cc": "everybody"}))
-    assert not lets(inner, call("acme.notify", shown={"recipient": "/mail/to/0"}, mail={"to": ["ops", "everybody"]}))
-    # A literal is the agent's own word: nothing is known from it.
-    assert set(offered(call("acme.notify", shown={"recipient": "ops"}, who="ops"))) == {ARGUMENTS}
+def test_nobody_is_known_from_the_presentation_which_is_the_askers_own_word() -> None:
+    for shown in ({"recipient": "/who"}, {"recipient": "/mail/to"}, {"recipient": "ops"}):
+        made = call("acme.notify", shown=shown, who="ops", mail={"to": "ops"}, memo="ops", dest="everybody")
+        assert set(offered(made)) == {ARGUMENTS}
 
 
 def test_a_presentation_cannot_point_away_from_the_recipient_that_the_table_knows() -> None:
@@ -170,16 +159,10 @@ def test_a_fetch_may_be_allowed_to_its_host_with_its_method() -> None:
                     call("http_request", url="https://api.example.com", method="DELETE"))  # fmt: skip
 
 
-def test_a_presentation_may_point_only_at_what_is_an_address_by_its_name() -> None:
-    shown = {"url": "/endpoint"}
-    reach = offered(call("acme.pull", shown=shown, endpoint="https://a.example/x"))[HOST]
-    assert lets(reach, call("acme.pull", shown=shown, endpoint="https://a.example/y"))
-    assert not lets(
-        reach, call("acme.pull", shown={"url": "/note"}, note="https://a.example", endpoint="https://b.example")
-    )
-    assert not lets(reach, call("acme.pull", shown=shown, endpoint="https://a.example", url="https://b.example"))
-    assert set(offered(call("acme.pull", shown={"url": "/note"}, note="https://a.example"))) == {ARGUMENTS}
-    assert set(offered(call("acme.pull", shown={"url": "https://a.example"}, x="y"))) == {ARGUMENTS}
+def test_no_host_is_known_from_the_presentation_which_is_the_askers_own_word() -> None:
+    for shown in ({"url": "/endpoint"}, {"url": "/note"}, {"url": "https://a.example"}):
+        made = call("acme.pull", shown=shown, endpoint="https://a.example/x", note="https://a.example")
+        assert set(offered(made)) == {ARGUMENTS}
 
 
 def test_a_fetch_without_a_method_is_what_the_tool_takes_and_a_browser_has_none() -> None:
@@ -235,7 +218,7 @@ def test_w1_a_command_may_be_allowed_only_exactly_as_it_is(tool: str, arguments:
     for name in arguments:
         assert not lets(exactly, call(tool, **{**arguments, name: "python3 evil.py"}))
     assert not lets(exactly, call(tool, **arguments, cwd="/elsewhere"))
-    for kind, value in ((OPERATION, ""), (TOOL, ""), (RECIPIENT, '["", "x"]'), (HOST, "https://a.example")):
+    for kind, value in ((OPERATION, ""), (TOOL, ""), (RECIPIENT, '["x"]'), (HOST, "https://a.example")):
         assert not lets(Scope(kind, tool, "", value), safe), kind
 
 
