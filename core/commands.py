@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -93,12 +94,17 @@ class ChatCommands:
         now = self.approvals.clock.now()
         lines = [say("pending_head", locale=language, count=len(rows))]
         for number, row in enumerate(rows[:LISTED], 1):
-            title = f"{row.tool} {row.operation}".strip()
+            title = self._title(row)
             when = when_text(row.expires_at, now, language)
             lines.append(say("pending_item", locale=language, number=number, title=title, agent=row.agent, when=when))
         if len(rows) > LISTED:
             lines.append(say("pending_more", locale=language, count=len(rows) - LISTED))
         return Reply("\n".join(lines), Tone.QUIET, result="pending")
+
+    def _title(self, row: Approval) -> str:
+        """What tells a row from the others of its tool: the asker's own title, as redacted as its card's."""
+        title = (json.loads(row.presentation).get("title") or "").strip()
+        return self.desk.redaction.text(title or f"{row.tool} {row.operation}".strip())
 
     async def rules(self, actor: Actor, agent: str) -> Reply:
         """The standing rules of an agent, with buttons that take them back."""

@@ -15,6 +15,7 @@ from rich.text import Text
 from adapters.cli.context import seen
 from core.approvals import Attachment, Card, Line, Tone
 from core.cards import short_id, text_of
+from core.wording import fill
 
 PIPE_WIDTH = 1000
 
@@ -30,10 +31,10 @@ def print_text(text: str) -> None:
 def print_approvals(rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
     short = short_ids([row["id"] for row in rows])
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("ID", "AGE", "AGENT", "TOOL", "EFFECT", "STATUS", "EXPIRES"):
+    for name in ("ID", "AGE", "AGENT", "REQUEST", "EFFECT", "STATUS", "EXPIRES"):
         table.add_column(name, no_wrap=name in ("ID", "AGE", "EFFECT", "EXPIRES"), overflow="fold")
     for row, identifier in zip(rows, short, strict=True):
-        cells = (identifier, short_time(now, row["created_at"]), row["agent"], tool_of(row), row["effect"],
+        cells = (identifier, short_time(now, row["created_at"]), row["agent"], request_of(row), row["effect"],
                  status_of(row), expires_in(now, row))  # fmt: skip
         table.add_row(*(Text(seen(cell)) for cell in cells))
     print_table(table)
@@ -63,6 +64,14 @@ def short_ids(ids: Sequence[str]) -> list[str]:
 
 def tool_of(row: Mapping[str, Any]) -> str:
     return f"{row['tool']} {row['operation']}" if row["operation"] else str(row["tool"])
+
+
+def request_of(row: Mapping[str, Any]) -> str:
+    """What tells a row from the others of its tool: the title that its asker gave it, or else the tool."""
+    title: str = row["card"]["title"]
+    without = {fill("title", agent=row["agent"], tool=row["tool"]),
+               fill("title_operation", agent=row["agent"], tool=row["tool"], operation=row["operation"])}  # fmt: skip
+    return tool_of(row) if title in without else title
 
 
 def status_of(row: Mapping[str, Any]) -> str:

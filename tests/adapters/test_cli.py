@@ -225,13 +225,15 @@ async def test_nothing_waits(server: Served) -> None:
 
 
 async def test_what_waits_is_listed(server: Served) -> None:
-    first, second = await server.api.ask(), await server.api.ask("support", agent="support", tool="mail", operation="")
+    untitled = {"agent": "support", "tool": "mail", "operation": "", "presentation": {}}
+    first, second = await server.api.ask(), await server.api.ask("support", **untitled)
     listed = await server.run("admin", "approvals")
     assert listed.code == 0
     header, *rows = listed.out.splitlines()
-    assert header.split() == ["ID", "AGE", "AGENT", "TOOL", "EFFECT", "STATUS", "EXPIRES"]
+    assert header.split() == ["ID", "AGE", "AGENT", "REQUEST", "EFFECT", "STATUS", "EXPIRES"]
     assert rows[0].split() == [second["id"][-8:], "0s", "support", "mail", "send", "pending", "in", "7d"]
     assert rows[1].split()[0] == first["id"][-8:]
+    assert "  Refund a duplicate charge  " in rows[1]
     assert len(rows) == 2
     only = json.loads((await server.run("admin", "approvals", "--agent", "billing", "--json")).out)
     assert [row["id"] for row in only] == [first["id"]]

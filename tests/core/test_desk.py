@@ -572,6 +572,20 @@ async def test_from_a_code_to_a_decision_in_private(here: Office, caplog: pytest
     assert not any(code in f"{record.__dict__}" for record in caplog.records if record.name.startswith("placet"))
 
 
+async def test_what_waits_is_listed_by_its_title_as_its_card_shows_it(here: Office) -> None:
+    await here.ask(tool="sql", presentation={"title": "Count the orders with password=hunter2hunter2 of May"})
+    await here.ask(tool="sql", operation="query", presentation={"title": "x" * 150})
+    await here.ask(tool="sql", operation="query")
+    here.world.say(DANA, DANA, "/pending")
+    private = here.world.chat(DANA)
+    listed = await here.until(lambda: next((each for each in private.messages if "Waiting for" in each.text), None))
+    first, second, third = listed.text.splitlines()[1:]
+    assert first.startswith("1. Count the orders with password=[hidden")
+    assert "hunter2" not in listed.text
+    assert second.startswith(f"2. {'x' * 119}… (billing, ")
+    assert third.startswith("3. sql query (billing, ")
+
+
 async def test_a_press_does_not_wait_while_a_hostile_call_is_drawn(here: Office) -> None:
     approval = await here.ask(arguments={"text": "token=a " * 30_000})
     drawing = asyncio.create_task(here.desk.draw(approval.id))
