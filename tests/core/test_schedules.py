@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from core.approvals import Approval, Outcome, Status, Verdict
-from core.ports import Unavailable
+from core.approvals import Approval, Kind, Outcome, Status, Verdict
+from core.desk import CLAIM
+from core.ports import Ledger, Unavailable
 from tests.core.three import DANA, EVE, OLA, PAT, SAM, Three, directory, three
 
 ENTITLED, OTHERS = (DANA, OLA, EVE), (PAT, SAM)
@@ -114,10 +115,15 @@ class Schedule:
         self.here.worlds[platform].fail(REDRAWS[platform], **trouble)
 
     async def crash(self) -> None:
-        """The process that draws cards dies in the middle of whatever it is at."""
-        # The desk lives on in the place of the next process: no task may die before it was begun.
-        await asyncio.sleep(0)
-        await self.here.office.desk.close(within=0)
+        """Another process took a card to draw it and died: its claim is left."""
+        now, platform = self.here.office.clock.now(), self.random.choice(PLATFORMS)
+
+        def die(ledger: Ledger) -> None:
+            for card in ledger.posted_for(self.approval.id, Kind.CARD):
+                if card.platform == platform:
+                    ledger.take_redraw(card.id, "dead", now, now + CLAIM)
+
+        await self.here.office.store.write(die)
 
     async def fault(self) -> None:
         self.here.office.line.faults = [self.random.choice(["before", "after"])]
