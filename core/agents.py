@@ -32,7 +32,7 @@ from core.identifiers import new_id
 from core.judging import NOTE_LIMIT, storable
 from core.people import Refusal
 from core.ports import Ledger
-from core.rules import BadRule, Rule, Scope, ceiling_of, label_of_rule
+from core.rules import BadRule, Rule, Scope, ceiling_of, label_of_rule, listed_label
 from core.service import Approvals
 from core.wording import is_affirmative, moment_text, say, say_on
 
@@ -284,7 +284,8 @@ class Agents:
             until = {} if rule.expires_at is None else {"until": moment_text(rule.expires_at, locale=locale)}
             who, since = names.get(rule.created_by, rule.created_by), moment_text(rule.created_at, locale=locale)
             what = label_of_rule(rule, locale)
-            lines.append(say(key, locale=locale, number=number, label=what, who=who, since=since, **until))
+            line = say(key, locale=locale, number=number, label=what, who=who, since=since, **until)
+            lines.append(listed_label(line, rule.scope_kind, rule.scope_value, locale))
             label = say("button_remove_rule", locale=locale, number=number)
             menu.append(Button(Verb.REMOVE_RULE, label, "danger", token=rule_token(rule.id), number=1))
         if rest:

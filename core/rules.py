@@ -358,8 +358,8 @@ def _is_plain(text: str) -> bool:
 # Making one
 
 
-def scope_named(kind: str, tool: str, operation: str, value: str, tables: Tables) -> Scope:
-    """The scope that an administrator names without a call; raises BadRule.
+def scope_named(kind: str, tool: str, operation: str, value: str, tables: Tables, *, money: bool = False) -> Scope:
+    """The scope that an administrator names without a call, of a rule for `money` or of another; raises BadRule.
 
     `value` is a digest, a recipient, or `GET https://api.example.com` (the method only where the tool has one).
     """
@@ -369,10 +369,13 @@ def scope_named(kind: str, tool: str, operation: str, value: str, tables: Tables
     rows = _rows(Call(tool, operation), tables)
     if any(row.command for row in rows) and scope.kind is not ScopeKind.ARGUMENTS:
         raise BadRule(f"{tool} runs commands: a rule for it can cover exactly these arguments and nothing wider")
+    if money and not _names_an_amount(scope, rows, tables):
+        raise BadRule(f"nothing says what {tool} moves; list its arguments under effects.amounts")
     match scope.kind:
         case ScopeKind.ARGUMENTS:
             if not _DIGEST.fullmatch(value):
-                raise BadRule("the value must be the digest of a request, as `placet show` prints it (sha256:...)")
+                raise BadRule("the value must be the digest of a request (sha256:...), all of it, as `placet show ID "
+                              "--json` prints it")  # fmt: skip
         case ScopeKind.RECIPIENT:
             if not any(row.recipients for row in rows):
                 raise BadRule(f"nothing says whom {tool} reaches; list its arguments under effects.recipients")
@@ -388,6 +391,14 @@ def scope_named(kind: str, tool: str, operation: str, value: str, tables: Tables
             if operation or value:
                 raise BadRule("this scope covers every operation of the tool: name neither an operation nor a value")
     return scope
+
+
+def _names_an_amount(scope: Scope, rows: Sequence[Row], tables: Tables) -> bool:
+    if scope.kind is ScopeKind.TOOL:
+        # It covers every operation, and the table may name the amounts of those alone.
+        beginning = key_of(scope.tool)
+        rows = [*rows, *(row for key, row in tables.rows.items() if key.startswith(beginning))]
+    return any(row.amount is not None for row in rows)
 
 
 def _named_host(rows: Sequence[Row], tool: str, value: str) -> str:
@@ -455,6 +466,13 @@ def label_of(
 def label_of_rule(rule: Rule, locale: str = "en") -> str:
     ceiling = (rule.ceiling_amount or "", rule.ceiling_currency or "") if rule.for_money else None
     return label_of(rule.scope, locale, expires_at=rule.expires_at, ceiling=ceiling)
+
+
+def listed_label(label: str, scope: ScopeKind, value: str, locale: str = "en") -> str:
+    """What is said of a rule among others: with the digest, where it is about exactly some arguments."""
+    if scope is not ScopeKind.ARGUMENTS:
+        return label
+    return fill("rule_listed", locale=locale, label=label, digest=value[: len("sha256:") + 12])
 
 
 def _named(scope: Scope) -> list[str]:

@@ -15,6 +15,7 @@ from rich.text import Text
 from adapters.cli.context import seen
 from core.approvals import Attachment, Card, Line, Tone
 from core.cards import short_id, text_of
+from core.rules import ScopeKind, listed_label
 from core.wording import fill
 
 PIPE_WIDTH = 1000
@@ -51,7 +52,8 @@ def print_rules(rules: Sequence[Mapping[str, Any]]) -> None:
     for name in ("ID", "RULE", "BY", "SINCE"):
         table.add_column(name, no_wrap=name == "ID", overflow="fold")
     for rule in rules:
-        cells = (rule["id"], rule["label"], rule["created_by"], f"{moment(rule['created_at']):%Y-%m-%d}")
+        label = listed_label(rule["label"], ScopeKind(rule["scope"]), rule["value"])
+        cells = (rule["id"], label, rule["created_by"], f"{moment(rule['created_at']):%Y-%m-%d}")
         table.add_row(*(Text(seen(cell)) for cell in cells))
     print_table(table)
 

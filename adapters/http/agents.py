@@ -52,7 +52,7 @@ class RuleView(View):
     tool: str
     operation: str
     scope: ScopeKind
-    value: str = Field(description="The digest, the recipients as a JSON list after their pointer, or the host.")
+    value: str = Field(description="The digest, the recipients as a JSON list, or the host.")
     label: str = Field(description="All that it covers, in words.")
     ceiling: CeilingView | None = Field(description="Of a rule for money.")
     expires_at: datetime | None
@@ -208,7 +208,8 @@ async def scope_of(services: Services, agent: str, body: RuleBody) -> Scope:
             raise Problem("unknown_agent", f"The directory does not know an agent {agent}.")
         tables = door(services).books.of(ledger, known).tables
         try:
-            return scope_named(body.scope, body.tool, body.operation, body.value, tables)
+            money = body.ceiling is not None
+            return scope_named(body.scope, body.tool, body.operation, body.value, tables, money=money)
         except BadRule as bad:
             raise Problem("bad_rule", str(bad)) from None
 

@@ -527,6 +527,18 @@ async def test_a_rule_says_of_which_operations_it_is(server: Served) -> None:
     assert (await server.api.ask(**elsewhere))["status"] == "approved"
 
 
+async def test_rules_about_exactly_some_arguments_are_told_apart(server: Served) -> None:
+    for name in ("first", "second"):
+        row = await server.api.ask(tool="shell", operation="run", arguments={"command": name}, presentation={})
+        add = ("rules", "add", "billing", "--tool", "shell", "--operation", "run")
+        made = await server.run("admin", *add, "--scope", f"arguments={row['digest']}")
+        assert made.code == 0, made.err
+        listed = (await server.run("dana", "rules", "billing")).out
+        digest = row["digest"][:19]
+        assert f"shell (run) with exactly these arguments, until removed ({digest})" in listed
+        assert digest in (await server.run("dana", "show", row["id"])).out
+
+
 async def test_a_rule_for_money_is_made_by_an_administrator_with_a_ceiling_and_an_end(server: Served) -> None:
     arguments = ("rules", "add", "billing", "--tool", "stripe.refund", "--operation", "create", "--scope", "operation")
     endless = await server.run("kim", *arguments, "--ceiling", "50.00 GBP")

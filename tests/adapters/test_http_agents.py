@@ -217,6 +217,11 @@ async def test_a_rule_for_money_has_a_ceiling_and_an_end(api: Api) -> None:
     nothing = await rule(api, **money | {"ceiling": {"amount": "0", "currency": "GBP"}})
     for refused in (endless, past, nothing):
         assert (refused.status_code, problem_of(refused)["code"]) == (422, "bad_rule")
+    unread = await rule(api, **money | {"tool": "acme.pay", "operation": "send"})
+    assert (unread.status_code, problem_of(unread)["code"]) == (422, "bad_rule")
+    assert problem_of(unread)["detail"] == (
+        "nothing says what acme.pay moves; list its arguments under effects.amounts"
+    )
     # Whoever may make rules may not make this one.
     await api.apply(
         DIRECTORY.replace("viewer: [approvals:view]", "ruler: [approvals:delegate]").replace(

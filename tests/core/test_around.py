@@ -287,13 +287,18 @@ async def test_only_who_may_rule_makes_rules(here: Office) -> None:
 
 
 async def test_rules_are_taken_back_page_by_page(here: Office) -> None:
+    digests = []
     for number in range(7):
-        card = await posted(here, await here.ask(**{**NOTE, "arguments": {**NOTE["arguments"], "text": str(number)}}))  # type: ignore[dict-item]
-        await press(here, card, Verb.ALWAYS_ARGUMENTS)
+        approval = await here.ask(**{**NOTE, "arguments": {**NOTE["arguments"], "text": str(number)}})  # type: ignore[dict-item]
+        await press(here, await posted(here, approval), Verb.ALWAYS_ARGUMENTS)
+        digests.append(approval.digest[:19])
     dana = await here.store.read(lambda ledger: ledger.person("dana"))
     assert dana is not None
     page = await here.desk.agents.listed("billing", dana, "en")
     assert [button.verb for button in page.menu] == [Verb.REMOVE_RULE] * 5 + [Verb.RULES_PAGE]
+    # Which arguments, as the card shows their digest: nothing else tells these rules apart.
+    listed = page.text.splitlines()[1:]
+    assert [line for line, digest in zip(listed, digests[:5], strict=True) if not line.endswith(f"({digest})")] == []
 
     async def menu(button: Any, by: int = 1001) -> Reply:
         message = Message("telegram", "7001", str(GROUP), "", "9")

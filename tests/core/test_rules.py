@@ -552,3 +552,27 @@ def test_a_scope_that_cannot_be_is_refused_with_what_would_be_right(
 ) -> None:
     with pytest.raises(BadRule, match=problem):
         scope_named(kind, tool, operation, value, TABLES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool", "operation", "value"),
+    [
+        ("tool", "acme.notify", "", ""), ("operation", "acme", "notify", ""),
+        ("arguments", "acme.notify", "", f"sha256:{'0' * 64}"), ("recipient", "slack", "post", "#ops"),
+    ],
+)  # fmt: skip
+def test_a_rule_for_money_needs_to_know_what_the_tool_moves(kind: str, tool: str, operation: str, value: str) -> None:
+    scope_named(kind, tool, operation, value, TABLES)
+    words = f"nothing says what {tool} moves; list its arguments under effects.amounts"
+    with pytest.raises(BadRule, match=words):
+        scope_named(kind, tool, operation, value, TABLES, money=True)
+    named = tables_from({"amounts": {"acme.notify": ["total", "currency"], "slack.post": ["total", "currency"]}})
+    assert scope_named(kind, tool, operation, value, named, money=True) == scope_named(
+        kind, tool, operation, value, named
+    )
+
+
+def test_a_rule_for_money_of_a_whole_tool_may_know_the_amounts_of_its_operations_alone() -> None:
+    named = tables_from({"amounts": {"acme.pay": ["total", "currency"]}})
+    assert scope_named("tool", "acme", "", "", named, money=True) == Scope(TOOL, "acme", "")
+    assert scope_named("tool", "stripe.refund", "", "", TABLES, money=True) == Scope(TOOL, "stripe.refund", "")
