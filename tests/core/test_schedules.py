@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from core.approvals import Approval, Kind, Outcome, Status, Verdict
+from core.approvals import Approval, AuditLine, Kind, Outcome, Status, Verdict, Vote
 from core.desk import CLAIM
 from core.ports import Ledger, Unavailable
 from tests.core.three import DANA, EVE, OLA, PAT, SAM, Three, directory, three
@@ -175,8 +176,8 @@ class Schedule:
                 await office.desk.redraw_stale()
                 await asyncio.sleep(0.05)
                 row = await self.row()
-        await self.one_answer(row)
-        await self.one_run(row)
+        await self.one_answer()
+        await self.one_run()
         return row.status
 
     def untrue(self, row: Approval) -> list[tuple[str, Any]]:
@@ -190,21 +191,27 @@ class Schedule:
             or (not row.pending and (card.buttons or WORDS[row.status] not in card.text))
         ]
 
-    async def one_answer(self, row: Approval) -> None:
-        lines = await self.here.office.audit(self.approval)
+    async def one_answer(self) -> None:
+        def read(ledger: Ledger) -> tuple[Approval | None, Sequence[AuditLine], Sequence[Vote]]:
+            approval_id = self.approval.id
+            return ledger.approval(approval_id), ledger.audit_of(approval_id), ledger.votes_of(approval_id)
+
+        # At one moment: a reply may be on its way still.
+        row, lines, votes = await self.here.office.store.read(read)
+        assert row is not None
         assert {line.person for line in lines if line.person} <= {"dana", "ola", "eve"}
         answers = Counter(line.action for line in lines)
         assert answers["decline"] <= 1
         assert answers["expired"] + answers["decline"] + (row.status is Status.APPROVED) == (not row.pending)
-        votes = await self.here.office.store.read(lambda ledger: ledger.votes_of(row.id))
         allowed = {v.person for v in votes if v.content_revision == row.content_revision and v.verdict == "allow"}
         assert row.status is not Status.APPROVED or len(allowed) >= self.needed
         assert not row.pending or len(allowed) < self.needed
         assert text_of(row) in self.texts
         assert row.content_revision == 1 + answers["edited"]
 
-    async def one_run(self, row: Approval) -> None:
-        taken = [await self.here.office.approvals.take(row.id, run) for run in ("one", "one", "two")]
+    async def one_run(self) -> None:
+        taken = [await self.here.office.approvals.take(self.approval.id, run) for run in ("one", "one", "two")]
+        row = await self.row()
         tokens = {each.claim.token for each in taken if each is not None and each.claim is not None}
         assert len(tokens) == (row.status is Status.APPROVED)
         for each in taken:
