@@ -23,6 +23,8 @@ TRIES, PRESS_S, DRAIN_S, LEASE_RETRY_S = 5, 15.0, 5.0, 2.0
 # Health pages ask often and give a check 3 s; what is well is not asked again at once.
 CHECK_S, CHECK_AGAIN_S = 2.5, 15.0
 OF_AGENTS = ("rules", "mode", "pause", "resume")
+# A link without its code is one of them.
+ASKS_FOR_HELP = ("", "help", "start", "link")
 
 
 class Late(Exception):
@@ -31,7 +33,10 @@ class Late(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`link` with its code, `pending`, or one of OF_AGENTS with the agent's name; `mode` may have the mode as well."""
+    """`link` with its code, `pending`, or one of OF_AGENTS with the agent's name; `mode` may have the mode as well.
+
+    Without an agent's name it asks which agents there are.
+    """
 
     name: str
     actor: Actor
@@ -69,11 +74,12 @@ def command_of(name: str, actor: Actor, words: Sequence[str], *, private: bool) 
     """A command as it was typed: its name, and the words after it. A code is nobody else's business."""
     if name == "pending":
         return Command(name, actor)
-    if name == "link" and words:
+    if name == "link" and words and words[0]:
         return Command(name, actor, words[0]) if private else Hint("link_private_only")
-    if name in OF_AGENTS and words:
-        return Command(name, actor, words[0], words[1] if name == "mode" and len(words) > 1 else "")
-    return Hint("help")
+    if name in OF_AGENTS:
+        agent, more = [*words, "", ""][:2]
+        return Command(name, actor, agent, more if name == "mode" else "")
+    return Hint("help" if name in ASKS_FOR_HELP else "unknown_command")
 
 
 def is_command(text: str) -> bool:
@@ -145,7 +151,7 @@ class Intake:
             case Command("resume", actor, agent):
                 return await self._hooks.commands.resume(actor, agent)
             case Hint(key):
-                return Reply(say_on(self._platform, key, locale=language), refused=True)
+                return Reply(say_on(self._platform, key, locale=language), refused=True, ours=True)
             case Migrated(chat, to):
                 await self._hooks.chats.moved(self._platform, account, chat, to)
                 return None

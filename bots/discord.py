@@ -638,7 +638,11 @@ def _commands() -> list[Json]:
     def option(name: str, *, required: bool = True) -> Json:
         return {"type": 3, "name": name, **_described(name), "required": required, "max_length": 100}
 
-    options = {"link": [option("code")], "pending": [], **{name: [option("agent")] for name in OF_AGENTS}}
+    options = {
+        "link": [option("code")],
+        "pending": [],
+        **{name: [option("agent", required=False)] for name in OF_AGENTS},
+    }
     options["mode"].append(option("to", required=False) | {"choices": [{"name": each, "value": each} for each in Mode]})
     subcommands = [{"type": 1, "name": name, **_described(name), "options": given} for name, given in options.items()]
     return [{"type": 1, "name": "placet", **_described("placet"), "options": subcommands,
@@ -720,8 +724,9 @@ def _read_command(event: Json) -> Command | Hint | None:
     if data.get("name") != "placet" or not options:
         return None
     given = {str(each.get("name")): str(each.get("value") or "").strip() for each in options[0].get("options") or []}
-    words = [given[name] for name in ("code", "agent", "to") if given.get(name)]
-    return command_of(str(options[0].get("name")), _presser(event), words, private=event.get("guild_id") is None)
+    name = str(options[0].get("name"))
+    words = [given.get(each, "") for each in (("agent", "to") if name in OF_AGENTS else ("code",))]
+    return command_of(name, _presser(event), words, private=event.get("guild_id") is None)
 
 
 def _read_message(account: str, event: Json) -> Press | Hint | None:
@@ -748,7 +753,7 @@ def _read_message(account: str, event: Json) -> Press | Hint | None:
         # Without the ping, Discord keeps the words of a reply from the bot.
         return Hint("note_unreadable")
     if not replied and is_command(text):
-        return Hint("help")
+        return Hint("unknown_command")
     return Press(
         key=f"dc:{account}:{event['id']}",
         actor=_actor(author, event),
@@ -812,10 +817,12 @@ def _pieces(card: Card) -> tuple[list[Piece], list[Piece], list[Piece], list[Pie
     if card.pill:
         call += [_gap(1), Piece(card.pill, inert)]
     if card.body:
-        call += [_gap(2), Piece(card.body, _block, 1000)]
+        call += [_gap(2), Piece(card.body, inert, 1000)]
     for number, line in enumerate(card.lines):
-        call += [_gap(1 if number else 2), Piece(label_of(line, card.language), _bold), Piece(" ", inert)]
-        call.append(Piece(line.value, inert, 3 + number))
+        call += [_gap(1 if number else 2), Piece(label_of(line, card.language), _bold)]
+        call += [_gap(1), Piece(line.value, _block, 3 + number)] if line.code else [
+            Piece(" ", inert), Piece(line.value, inert, 3 + number)
+        ]  # fmt: skip
     claim = []
     if card.claim:
         claim = [

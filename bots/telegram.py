@@ -457,7 +457,8 @@ class Telegram:
                     log.info("not answered in a crowded chat", extra={"account": account, "chat": to.chat})
                     return
                 menu = menu_of(reply, None, MENU_ROOM, units)
-                await self._at_once(account, to, _words(menu), _choices(menu))
+                words = _escaped(menu.text) if reply.ours else _words(menu)
+                await self._at_once(account, to, words, _choices(menu))
 
     async def _answer_press(self, account: str, query: telegram.CallbackQuery, reply: Reply) -> None:
         """An alert or a passing word; a menu comes under the card, and what it led to in the place of the menu."""
@@ -669,7 +670,7 @@ def _read_message(account: str, message: telegram.Message, username: str) -> Pre
     if message.text is None:
         return Hint("note_needs_text")
     if target is None and is_command(message.text):
-        return Hint("help")
+        return Hint("unknown_command")
     return Press(
         key=f"tg:{account}:{message.chat.id}:{message.message_id}",
         actor=_actor(sender),
@@ -766,7 +767,8 @@ def _pieces(card: Card) -> list[Piece]:
             Piece(card.claim, _block, 1001),
         ]
     if foot := foot_of(card):
-        pieces += [_gap(2), Piece(foot, inert)]
+        before, digest, after = foot.partition(card.digest) if card.digest else (foot, "", "")
+        pieces += [_gap(2), Piece(before, inert), Piece(digest, _code), Piece(after, inert)]
     if card.status:
         pieces += [_gap(2), Piece(card.status, _bold, 2)]
     return pieces
@@ -800,6 +802,8 @@ def _size(piece: Piece) -> int:
 # by a dot or a colon before a letter; bare IP addresses; long numbers (phones, cards). Inside code nothing is.
 LIVE = re.compile(r"[@#$/\\+]|[.:。．｡](?=[^\W\d])|(?:\d+[.。．｡]){3}|(?:\d[ -]?){9}")
 LIVE_WORDS = 3
+# What stands around a word is not of it.
+EDGES = re.compile(r"""([(\["'„“]*)(.*?)([)\]"'“”,;:.!?]*)""", re.DOTALL)
 
 
 def inert(text: str, open_: str = "", close: str = "") -> str:
@@ -815,8 +819,13 @@ def _inert_line(line: str, open_: str, close: str) -> str:
     drawn = ""
     for is_live, stretch in groupby(words, lambda word: LIVE.search(word) is not None):
         calm = "".join(stretch)
-        drawn += _code(calm) if is_live else f"{open_}{_escaped(calm)}{close}" if calm.strip() else calm
+        drawn += _code_word(calm) if is_live else f"{open_}{_escaped(calm)}{close}" if calm.strip() else calm
     return drawn
+
+
+def _code_word(word: str) -> str:
+    before, inner, after = EDGES.fullmatch(word).groups()  # type: ignore[union-attr]
+    return f"{_escaped(before)}{_code(inner)}{_escaped(after)}" if LIVE.search(inner) else _code(word)
 
 
 def _escaped(text: str) -> str:

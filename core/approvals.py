@@ -232,6 +232,7 @@ class Reply:
     `redraw`: the pressed message no longer shows the row's truth. `ask_note`: open the platform's form for a note.
     `form`: open this form. `menu`: buttons under the text, for the presser alone; a press of one is a press like any.
     `refused`: the press changed nothing because of who pressed, or what; such presses drain the chat's bucket.
+    `ours`: nobody else's words are in the text, so that its commands may be live.
     """
 
     text: str
@@ -243,6 +244,7 @@ class Reply:
     result: str = ""
     form: Form | None = None
     menu: tuple[Button, ...] = ()
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)

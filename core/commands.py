@@ -145,7 +145,7 @@ class ChatCommands:
         self, actor: Actor, agent: str, do: Callable[[str, Person], Awaitable[Agent | Refusal]],
         already: Callable[[Agent], bool], done_key: str, already_key: str,
     ) -> Reply:  # fmt: skip
-        found = await self._agent(actor, agent, self.approvals.directory.may_set)
+        found = await self._agent(actor, agent, self.approvals.directory.may_set, guess=False)
         if isinstance(found, Reply):
             return found
         person, known, language = found
@@ -161,11 +161,11 @@ class ChatCommands:
         return frozenset(group for role in roles for group in role.groups if group.startswith(f"{platform}:"))
 
     async def _agent(
-        self, actor: Actor, name: str, may: Callable[[Agent, Person], bool]
+        self, actor: Actor, name: str, may: Callable[[Agent, Person], bool], *, guess: bool = True
     ) -> Reply | tuple[Person, Agent, str]:
         """Who asks, the agent they name, and their language; or what they are told instead.
 
-        A person who may do it for one agent only need not name it.
+        A person who may do it for one agent only need not name it, where that may be guessed.
         """
 
         def find(ledger: Ledger) -> tuple[Person | None, list[Agent], str]:
@@ -177,14 +177,16 @@ class ChatCommands:
         self.approvals.spoken.note(actor, person.language if person else "")
         if person is None:
             return not_linked(actor, language)
-        if not name and len(theirs) == 1:
+        if not name and len(theirs) == 1 and guess:
             return person, theirs[0], language
+        if not name and not theirs:
+            return Reply(say("agent_none", locale=language), Tone.ALERT, refused=True, result="not_yours")
         if not name:
-            known = ", ".join(agent.id for agent in theirs) or say("nobody", locale=language)
+            known = ", ".join(agent.id for agent in theirs)
             return Reply(say("agent_which", locale=language, known=known), Tone.ALERT, result="agent_which")
         agent = next((agent for agent in theirs if agent.id == name), None)
         if agent is None:
             # Whether there is such an agent is no business of whoever may do nothing with it.
-            text = say("agent_not_yours", locale=language, agent=name)
+            text = say("agent_none_such", locale=language, agent=name)
             return Reply(text, Tone.ALERT, refused=True, result="not_yours")
         return person, agent, language

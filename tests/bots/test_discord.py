@@ -15,7 +15,7 @@ from discord.http import Route
 from adapters.sandbox.discord import Interaction, markdown, token_of
 from bots import PLATFORMS
 from bots.discord import DEFER_S, Discord, Settings, inert, render
-from core.approvals import Button, Card, Destination, Field, Form, Message, Press, Reply, Tone
+from core.approvals import Button, Card, Destination, Field, Form, Line, Message, Press, Reply, Tone
 from core.buttons import Verb, new_token
 from core.ports import BadSetting, Gone, Refused, Slow, Unavailable
 from core.wording import say
@@ -422,9 +422,13 @@ async def test_commands_are_told_to_the_asker_alone(setting: Setting, door: Door
         await told(setting, setting.world.command(DANA, f"placet {name}", {"agent": "billing"}, channel=CHANNEL))
     await told(setting, setting.world.command(DANA, "placet mode", {"agent": "billing", "to": "everything"}))
     await told(setting, setting.world.command(DANA, "placet mode", {"agent": "billing"}))
+    for name in ("rules", "pause"):
+        await told(setting, setting.world.command(DANA, f"placet {name}"))
+    await told(setting, setting.world.command(DANA, "placet mode", {"to": "everything"}))
     assert setting.chores.asked[1:] == [
         *((name, str(DANA), "billing") for name in ("rules", "pause", "resume")),
         ("mode", str(DANA), "billing", "everything"), ("mode", str(DANA), "billing", ""),
+        ("rules", str(DANA), ""), ("pause", str(DANA), ""), ("mode", str(DANA), "", "everything"),
     ]  # fmt: skip
 
 
@@ -551,10 +555,20 @@ def test_text_is_shown_literally(text: str) -> None:
     assert entities == []
 
 
-def test_a_body_that_would_end_its_block_is_escaped_instead() -> None:
-    embeds = render(replace(PLAIN, body="a ``` @everyone ```"), TOKEN).json["embeds"]
+def test_code_is_a_block_and_the_call_in_words_is_not() -> None:
+    card = replace(PLAIN, body="sage wants to use shell.", lines=(Line("Command", "rm -rf /tmp", code=True),))
+    said = render(card, TOKEN).json["embeds"][0]["description"]
+    assert "**Command:**\n```\nrm -rf /tmp\n```" in said
+    assert said.count("```") == 2
+
+
+def test_code_that_would_end_its_block_is_escaped_instead() -> None:
+    def coded(text: str) -> Card:
+        return replace(PLAIN, lines=(Line("Command", text, code=True),))
+
+    embeds = render(coded("a ``` @everyone ```"), TOKEN).json["embeds"]
     assert "\\`\\`\\` \\@everyone" in embeds[0]["description"]
-    assert "```\nrm -rf /tmp\n```" in render(replace(PLAIN, body="rm -rf /tmp"), TOKEN).json["embeds"][0]["description"]
+    assert "```\nrm -rf /tmp\n```" in render(coded("rm -rf /tmp"), TOKEN).json["embeds"][0]["description"]
 
 
 def test_the_agents_own_words_are_quoted_apart() -> None:

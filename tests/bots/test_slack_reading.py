@@ -59,7 +59,7 @@ READINGS: dict[str, Any] = {
         "sl:T01:view:V0123", DANA, at(), verb="e", token=TOKEN, content_revision=3, fields={"1": "fraud", "2": ""}
     ),
     "command_mode": Command("mode", DANA, "billing", "everything"),
-    "command_rules_without_an_agent": Hint("help"),
+    "command_rules_without_an_agent": Command("rules", DANA),
     "note_button": NoteForm(pressed(at(), verb="n"), "Refund a duplicate charge"),
     "note_submitted": submitted("Wrong customer"),
     "note_submitted_empty": submitted(""),
@@ -79,7 +79,7 @@ READINGS: dict[str, Any] = {
     "deleted_reply": None,
     "plain_in_a_channel": None,
     "plain_in_a_private_chat": replace(typed(chat="D0101"), message=replace(at("D0101"), id="")),
-    "mistyped_command_in_a_private_chat": Hint("help"),
+    "mistyped_command_in_a_private_chat": Hint("unknown_command"),
     "first_message_of_a_thread": None,
     "channel_id_changed": Migrated("G02", "C0NEW"),
     "channel_renamed": None,
@@ -89,6 +89,7 @@ READINGS: dict[str, Any] = {
     "command_link_without_a_code": Hint("help"),
     "command_pause": Command("pause", DANA, "billing"),
     "command_help": Hint("help"),
+    "command_unknown": Hint("unknown_command"),
     "shortcut": None,
 }
 

@@ -142,6 +142,15 @@ def test_words_that_telegram_would_make_live_become_code(word: str) -> None:
     assert inert(f"Run {word} now", "<b>", "</b>") == f"<b>Run </b><code>{word}</code><b> now</b>"
 
 
+def test_what_stands_around_a_live_word_is_not_code() -> None:
+    assert inert("To ada@example.com, now (see a.b).") == "To <code>ada@example.com</code>, now (see <code>a.b</code>)."
+
+
+@pytest.mark.parametrize("digest", ["0123456789ab", "abcdefabcdef"])
+def test_a_digest_is_code_on_every_card(digest: str) -> None:
+    assert f"<code>{digest}</code>\n" in render(replace(PLAIN, digest=digest, expiry="Expires soon"), new_token()).html
+
+
 def test_many_live_words_become_one_stretch_of_code() -> None:
     assert inert(" ".join(["a.b"] * 200)) == f"<code>{' '.join(['a.b'] * 200)}</code>"
 
@@ -462,7 +471,7 @@ async def test_a_mistyped_command_answers_nothing(setting: Setting) -> None:
     door = Door()
     async with listening(setting, door):
         setting.world.say(DANA, DANA, "/paus billing")
-        await setting.world.until(lambda: setting.world.chat(DANA).last("/pause AGENT"))
+        await setting.world.until(lambda: setting.world.chat(DANA).last("/pause and /resume"))
     assert door.tries == 0
 
 
@@ -504,11 +513,20 @@ async def test_the_commands_about_agents_are_for_private_chats(setting: Setting)
             setting.world.say(DANA, DANA, text)
         await eventually(lambda: len(setting.chores.asked) == 5)
         setting.world.say(DANA, DANA, "/pause")
-        await setting.world.until(lambda: setting.world.chat(DANA).last("/pause"))
+        await eventually(lambda: len(setting.chores.asked) == 6)
     assert setting.chores.asked == [
         ("mode", str(DANA), "billing", "everything"), ("mode", str(DANA), "billing", ""),
         ("pause", str(DANA), "billing"), ("resume", str(DANA), "billing"), ("rules", str(DANA), "billing"),
+        ("pause", str(DANA), ""),
     ]  # fmt: skip
+
+
+async def test_the_commands_in_the_help_can_be_tapped(setting: Setting) -> None:
+    async with listening(setting, Door()):
+        setting.world.say(DANA, DANA, "/help")
+        await eventually(lambda: setting.world.calls_of("sendMessage", chat=DANA))
+    message = setting.world.chat(DANA).last("/pending")
+    assert {entity.type for entity in message.entities} == {"bot_command"}
 
 
 async def test_help_is_in_the_language_that_the_person_is_known_to_read(setting: Setting) -> None:

@@ -13,6 +13,7 @@ import pytest
 from core.approvals import Approval, Outcome, Status, Verdict
 from core.people import Refusal
 from core.ports import Slow, Unavailable
+from core.wording import say
 from tests.core.office import BOT, DANA, DIRECTORY, EVE, FORUM, GROUP, OLA, PAT, SMALL, STRANGER, TOPIC, Office, office
 
 HUGE = {"charge": "ch_1", "text": "refund " + "x" * 9000 + " the-end"}
@@ -572,6 +573,19 @@ async def test_from_a_code_to_a_decision_in_private(here: Office, caplog: pytest
     assert not any(code in f"{record.__dict__}" for record in caplog.records if record.name.startswith("placet"))
 
 
+async def test_a_written_edit_is_told_which_numbers_there_are(here: Office) -> None:
+    editable = {"editable": ["/charge", "/amount"]}
+    approval, card = await here.card(presentation=editable)
+    await here.told(here.press(card, "Edit…"))
+    prompt = await here.prompt()
+    for text in ("3: ch_2", "ch_2", "1: ch_2\n3: x"):
+        answer = await here.answered(here.say(text, to=prompt))
+        assert "nothing was changed" in answer.text
+        assert "the numbers go from 1 to 2." in answer.text
+    row = await here.row(approval)
+    assert (row.status, row.content_revision) == (Status.PENDING, 1)
+
+
 async def test_what_waits_is_listed_by_its_title_as_its_card_shows_it(here: Office) -> None:
     await here.ask(tool="sql", presentation={"title": "Count the orders with password=hunter2hunter2 of May"})
     await here.ask(tool="sql", operation="query", presentation={"title": "x" * 150})
@@ -660,3 +674,19 @@ async def test_a_row_that_cannot_be_read_keeps_no_other_from_being_judged_overdu
     here.clock.ahead += timedelta(minutes=51)
     assert await here.approvals.settle_overdue() == 2
     assert {(await here.row(approval)).outcome for approval in (broken, sound)} == {Outcome.UNKNOWN}
+
+
+async def test_a_command_without_an_agent_is_told_which_there_are(here: Office) -> None:
+    async def told(text: str, by: int = 1001) -> str:
+        said = here.world.say(by, by, text)
+        answer = await here.until(
+            lambda: next((each for each in here.world.chat(by).messages if each.reply_to == said.id), None)
+        )
+        return str(answer.text)
+
+    here.world.start(1001)
+    assert await told("/rules") == say("rules_none", agent="billing")
+    for text in ("/pause", "/resume"):
+        assert await told(text) == say("agent_which", known="billing")
+    (agent,) = await here.store.read(lambda ledger: ledger.agents())
+    assert agent.paused_at is None

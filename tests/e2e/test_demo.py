@@ -75,7 +75,7 @@ async def in_a_terminal(demo: Demo, command: str) -> tuple[int, str]:
 async def test_another_terminal_finds_the_demo(demo: Demo, chats: Chats) -> None:
     code, listed = await in_a_terminal(demo, "placet approvals")
     assert code == 0, listed
-    assert "shell" in listed
+    assert "sage" in listed
     code, found = await in_a_terminal(demo, "placet doctor")
     assert code == 0, found
     assert "is off" not in found
