@@ -690,7 +690,7 @@ def _read_message(event: Json, account: str, bot: str, *, shared: bool) -> Press
     if event.get("files") or event.get("attachments") or not str(event.get("text") or "").strip():
         return Hint("note_needs_text")
     if not thread and is_command(str(event["text"])):
-        return Hint("help")
+        return Hint("unknown_command")
     # In a shared channel whoever's workspace is not told is nobody's.
     team = event.get("user_team") or event.get("team") or ("?" if shared else account)
     return Press(

@@ -170,7 +170,7 @@ class Agents:
             if agent is None:
                 return _unknown(agent_id)
             if person is not None and not self.directory.may_rule(agent, person):
-                return _not_yours(agent_id)
+                return _rules_not_yours(agent_id)
             return ledger.rules(agent_id)
 
         return await self.store.read(read)
@@ -197,7 +197,7 @@ class Agents:
             if agent is None:
                 return _unknown(agent_id)
             if person is not None and not self.directory.may_delegate(person, money=ceiling is not None):
-                return _not_yours(agent_id)
+                return Refusal("not_yours", say("rule_not_yours" if ceiling is None else "rule_money_not_yours"))
             rule = Rule(
                 id=new_id(now), agent=agent_id, tool=scope.tool, operation=scope.operation, scope_kind=scope.kind,
                 scope_value=scope.value, label="", created_at=now, created_by=_by(person),
@@ -227,7 +227,7 @@ class Agents:
             if rule is None or agent is None:
                 return Refusal("not_found", say("rule_gone"))
             if person is not None and not self.directory.may_rule(agent, person):
-                return _not_yours(agent.id)
+                return _rules_not_yours(agent.id)
             ledger.drop_rule(rule.id)
             return rule
 
@@ -257,7 +257,7 @@ class Agents:
         else:
             removed = await self.remove_rule(rule.id, person)
             if isinstance(removed, Refusal):
-                reply = refused(removed, rule.agent, locale)
+                reply = refused(removed, rule.agent, locale, not_yours="rules_not_yours")
             else:
                 text = say("rule_removed", locale=locale, label=label_of_rule(removed, locale), agent=removed.agent)
                 reply = Reply(text, Tone.GOOD, result="rule_removed")
@@ -269,7 +269,7 @@ class Agents:
         """A page of an agent's rules, with buttons that take them back."""
         rules = await self.rules(agent_id, person)
         if isinstance(rules, Refusal):
-            return refused(rules, agent_id, locale)
+            return refused(rules, agent_id, locale, not_yours="rules_not_yours")
         if not rules:
             return Reply(say("rules_none", locale=locale, agent=agent_id), Tone.QUIET, result="rules")
         start = next((number for number, rule in enumerate(rules) if rule.id == first), 0)
@@ -418,9 +418,9 @@ def not_linked(actor: Actor, locale: str) -> Reply:
     return Reply(text, Tone.ALERT, refused=True, result="not_linked")
 
 
-def refused(refusal: Refusal, agent_id: str, locale: str) -> Reply:
+def refused(refusal: Refusal, agent_id: str, locale: str, *, not_yours: str = "agent_not_yours") -> Reply:
     """A refusal in the words of a chat."""
-    key = {"unknown_agent": "agent_unknown", "not_yours": "agent_not_yours", "not_found": "rule_gone"}[refusal.code]
+    key = {"unknown_agent": "agent_unknown", "not_yours": not_yours, "not_found": "rule_gone"}[refusal.code]
     return Reply(say(key, locale=locale, agent=agent_id), Tone.ALERT, refused=True, result=refusal.code)
 
 
@@ -434,6 +434,10 @@ def _unknown(agent_id: str) -> Refusal:
 
 def _not_yours(agent_id: str) -> Refusal:
     return Refusal("not_yours", say("agent_not_yours", agent=agent_id))
+
+
+def _rules_not_yours(agent_id: str) -> Refusal:
+    return Refusal("not_yours", say("rules_not_yours", agent=agent_id))
 
 
 def _declined(rows: Sequence[Approval], delivery: str) -> Heard:

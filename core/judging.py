@@ -270,12 +270,12 @@ class Judge:
             return Judged(by.said(approval, "edit_nothing"))
         values = press.fields if press.fields is not None else values_of(press.text or "", form)
         if values is None:
-            return Judged(by.said(approval, "edit_unread"))
+            return Judged(by.said(approval, "edit_unread", last=len(form.fields)))
         edit = edited(approval, {field: storable(value) for field, value in values.items()})
         if isinstance(edit, Unchanged):
             return Judged(by.said(approval, "edit_unchanged"))
         if isinstance(edit, Wrong):
-            return Judged(by.said(approval, edit.key, field=edit.label))
+            return Judged(by.said(approval, edit.key, field=edit.label, last=len(form.fields)))
         said = by.answer(Verdict.ALLOW, ", ".join(edit.pointers))
         effect = self.reach_of(ledger, by.agent, approval, edit.arguments)
         if effect is None:

@@ -230,6 +230,7 @@ async def test_a_rule_for_money_has_a_ceiling_and_an_end(api: Api) -> None:
     )
     refused = await rule(api, "ola", **money)
     assert (refused.status_code, problem_of(refused)["code"]) == (403, "not_yours")
+    assert problem_of(refused)["detail"] == "Only an administrator may make a rule for money."
     assert (await rule(api, "ola", tool="notes", scope="tool")).status_code == 201
     made = await rule(api, "kim", **money)
     assert made.status_code == 201, made.text

@@ -70,7 +70,7 @@ READINGS = {
     "forwarded_in_private": Hint("note_needs_text"),
     "plain_in_channel": None,
     "plain_in_private": replace(typed(PRIVATE, "Hello"), message=replace(at(PRIVATE), id="")),
-    "mistyped_command_in_private": Hint("help"),
+    "mistyped_command_in_private": Hint("unknown_command"),
     "own_card": None,
     "joined": None,
     "thread_started": None,

@@ -60,7 +60,7 @@ READINGS = {
     "edited_reply": None,
     "channel_post": None,
     "plain_private": typed(at("1001", ""), "Are you there?"),
-    "mistyped_command_private": Hint("help"),
+    "mistyped_command_private": Hint("unknown_command"),
     "sticker_private": Hint("note_needs_text"),
     "plain_in_group": None,
     "service_private": None,

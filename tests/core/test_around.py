@@ -307,7 +307,9 @@ async def test_rules_are_taken_back_page_by_page(here: Office) -> None:
 
     more = await menu(page.menu[-1])
     assert len(more.menu) == 2
-    assert (await menu(more.menu[0], by=1002)).result == "not_yours"
+    refused = await menu(more.menu[0], by=1002)
+    assert refused.result == "not_yours"
+    assert refused.text.endswith("or whoever may make standing rules may do that.")
     assert (await menu(more.menu[0])).result == "rule_removed"
     assert (await menu(more.menu[0])).result == "rule_gone"
     assert len(await here.store.read(lambda ledger: ledger.rules("billing"))) == 6
