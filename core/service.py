@@ -7,7 +7,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -263,12 +263,15 @@ class Approvals:
 
         return await self.store.read(find)
 
-    def surroundings(self, ledger: Ledger, approval: Approval) -> Surroundings:
-        """What a card says of an approval that its row does not: people's names, votes, whether its agent is paused."""
+    def surroundings(self, ledger: Ledger, approval: Approval, allowing: Collection[str] | None = None) -> Surroundings:
+        """What a card says of an approval that its row does not: people's names, votes, whether its agent is paused.
+
+        `allowing`: the ids of those whose Allow counts, where they are known already.
+        """
         agent = ledger.agent(approval.agent)
         allowed: tuple[str, ...] = ()
         if approval.needed > 1:
-            ids = changes.allowing(ledger, self.directory, approval)
+            ids = changes.allowing(ledger, self.directory, approval) if allowing is None else allowing
             allowed = tuple(person.name for person in map(ledger.person, sorted(ids)) if person is not None)
         return Surroundings(
             people=self.directory.names(ledger, approval),

@@ -178,10 +178,13 @@ async def page(services: Services, caller: Caller, *approvals: Approval) -> Page
     def context(ledger: Ledger) -> tuple[dict[str, str], list[Surroundings], list[list[str]]]:
         names = services.directory.names(ledger, *approvals)
         assert services.approvals is not None
-        surroundings = [services.approvals.surroundings(ledger, approval) for approval in approvals]
         votes = [
             sorted(allowing(ledger, services.directory, approval)) if approval.needed > 1 else []
             for approval in approvals
+        ]
+        surroundings = [
+            services.approvals.surroundings(ledger, approval, given)
+            for approval, given in zip(approvals, votes, strict=True)
         ]
         return names, surroundings, votes
 
