@@ -145,7 +145,7 @@ async def test_the_token_of_somebody_who_left_is_nobodys(api: Api) -> None:
     directory = DIRECTORY.replace("  ola:  {name: Ola Berg}\n", "")
     headers = {"Content-Type": "application/yaml"}
     applied = await api.call("admin", "PUT", "/v1/directory", content=directory, headers=headers)
-    assert applied.json()["changes"] == ["- person ola"]
+    assert applied.json()["changes"] == ["- person ola", "- 1 token of person ola"]
     answer = await api.call("ola", "GET", "/v1/approvals")
     assert (answer.status_code, problem_of(answer)["code"]) == (401, "bad_token")
 
