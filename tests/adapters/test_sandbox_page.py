@@ -155,6 +155,51 @@ async def test_a_prompt_opens_the_reply_of_the_person_it_addresses(page: Page, b
     await expect(page.get_by_test_id("reply-bar-telegram")).to_be_hidden()
 
 
+async def test_a_prompt_comes_into_view_and_its_long_hint_needs_no_scrollbar(
+    page: Page, bot: Bot, sandbox: Sandbox
+) -> None:
+    await page.get_by_test_id("chat-1001:7000000001").click()
+    for number in range(12):
+        await bot.send_message(1001, f"card {number}\n" + "line\n" * 6)
+    log, field = page.get_by_test_id("messages-telegram"), page.get_by_test_id("composer-telegram")
+    await expect(log).to_contain_text("card 11")
+    await log.evaluate("node => { node.scrollTop = 0; }")
+    await page.wait_for_function("document.querySelector('[data-testid=messages-telegram]').scrollTop === 0")
+    hint = "One line for each text, number first; the rest stays as it is"
+    prompt = await bot.send_message(1001, "What shall it say?", reply_markup=ForceReply(input_field_placeholder=hint))
+    await expect(page.get_by_test_id(f"message-{prompt.message_id}")).to_be_in_viewport()
+    await expect(field).to_have_attribute("placeholder", hint)
+    scrolls = "node => [node.scrollHeight > node.clientHeight, node.scrollWidth > node.clientWidth]"
+    overflow = "node => [getComputedStyle(node).overflowX, getComputedStyle(node).overflowY]"
+    assert await field.evaluate(overflow) == ["hidden", "hidden"]
+    await field.fill("one\ntwo")
+    assert await field.evaluate(scrolls) == [False, False]
+    await field.fill("line\n" * 30)
+    assert (await field.evaluate(overflow))[1] == "auto"
+
+
+async def test_the_tabs_of_a_phone_lead_to_each_pane_and_leave_the_page_in_place(
+    browser: Browser, sandbox: Sandbox, bot: Bot
+) -> None:
+    await bot.send_message(1001, "card " * 50, reply_markup=CARD)
+    sandbox.slack.add_team("T01", "Acme", token="xoxb-sandbox")
+    sandbox.slack.add_channel("C01", "billing", [sandbox.slack.add_person("U01", "Dana Reyes")])
+    discord = sandbox.discord
+    discord.add_bot(8000000001, "placet", name="Placet")
+    discord.add_channel(600, discord.add_guild(500, "Acme", [discord.add_person(4201, "Dana Reyes")]), "billing")
+    page = await browser.new_page(viewport={"width": 390, "height": 844})
+    await page.goto(sandbox.url)
+    await expect(page.get_by_test_id("connection")).to_have_text("Live")
+    for tab, pane in (("agent", "agent"), ("slack", "platform-slack"), ("discord", "platform-discord"),
+                      ("agent", "agent"), ("telegram", "platform-telegram")):  # fmt: skip
+        await page.get_by_test_id(f"tab-{tab}").click()
+        await expect(page.locator(".tabs [aria-current]")).to_have_attribute("data-testid", f"tab-{tab}")
+        await expect(page.get_by_test_id(pane)).to_be_in_viewport(ratio=0.6)
+        assert await page.evaluate("scrollY") == 0
+        await expect(page.get_by_test_id("connection")).to_be_in_viewport()
+    await page.close()
+
+
 async def test_a_document_is_read_as_text(page: Page, bot: Bot, sandbox: Sandbox) -> None:
     whole = "<script>document.title = 'owned'</script>\n" + "line\n" * 50
     card = await bot.send_message(1001, "card")
@@ -389,6 +434,8 @@ async def test_discord_stands_beside_it_with_its_form_and_words_for_one(page: Pa
     await page.get_by_test_id("acting-as-discord").select_option(label="Ola Berg")
     await expect(column).not_to_contain_text("Declined.")
     await page.get_by_test_id("chat-4202:8000000001").click()
+    await expect(page.get_by_text("A bot cannot write first")).to_be_hidden()
+    await expect(page.get_by_test_id("start-4202:8000000001")).to_have_text("Open")
     await page.get_by_test_id("start-4202:8000000001").click()
     await expect(page.get_by_test_id(f"chat-{world.private_of(ola).id}")).to_be_visible()
 
@@ -423,6 +470,12 @@ async def test_a_form_of_slack_has_its_fields_filled_in_and_says_what_is_wrong(p
     await expect(page.get_by_test_id("form-body")).to_have_value("Dear Ada,\nwe owe you.")
     await expect(page.get_by_test_id("form")).to_contain_text("Plain text")
     await page.get_by_test_id("form-body").fill("Dear Ada,")
+    (form,) = world.views.items()
+    world.views.clear()
+    await page.get_by_test_id("form-submit").click()
+    await expect(page.get_by_test_id("form-problem")).to_contain_text("not open any more")
+    await expect(page.get_by_test_id("form-body")).to_have_value("Dear Ada,")
+    world.views |= [form]
     await page.get_by_test_id("form-submit").click()
     first = await world.until(lambda: list(world.presses.values())[1:][-1])
     world.acknowledge(first.envelope, {"response_action": "errors", "errors": {"block_body": "Say what for."}})

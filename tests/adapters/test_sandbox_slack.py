@@ -340,6 +340,26 @@ async def test_it_runs_again_on_the_same_data(tmp_path: Path) -> None:
         await asyncio.sleep(0)
 
 
+async def test_a_form_stays_open_when_the_servers_start_again(tmp_path: Path) -> None:
+    async with Sandbox(data=tmp_path) as sandbox:
+        people(sandbox)
+        blocks = [{"type": "actions", "elements": [button()]}]
+        sent = await client_of(sandbox).chat_postMessage(channel=CHANNEL, text="card", blocks=blocks)
+        press = sandbox.slack.press(DANA, CHANNEL, sent["ts"], label="Allow")
+        note = {"type": "plain_text_input", "action_id": "note"}
+        view = {"type": "modal", "title": text("Why?"), "submit": text("Send"), "private_metadata": "n.t.1", "blocks": [
+            {"type": "input", "block_id": "note", "label": text("Note"), "element": note},
+        ]}  # fmt: skip
+        opened = (await client_of(sandbox).views_open(trigger_id=press.trigger_id, view=view))["view"]
+    async with Sandbox(data=tmp_path) as sandbox:
+        submitted = sandbox.slack.submit(sandbox.slack.views[opened["id"]], "Wrong customer")
+        told = sandbox.slack.envelopes[submitted.envelope].payload["view"]
+        assert told["private_metadata"] == "n.t.1"
+        assert "Wrong customer" in str(told["state"])
+    async with Sandbox(data=tmp_path) as sandbox:
+        assert opened["id"] not in sandbox.slack.views
+
+
 async def test_strangers_press_nothing(client: AsyncWebClient, world: World) -> None:
     sent = await client.chat_postMessage(
         channel=CHANNEL, text="x", blocks=[{"type": "actions", "elements": [button()]}]

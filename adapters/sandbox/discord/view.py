@@ -99,7 +99,9 @@ class DiscordView:
 
     async def submit(self, body: Json) -> Json:
         """Send the modal that the interaction `opened` opened, with `values` by the inputs' names."""
-        opened, values = self._world.interactions[int(body["opened"])], body["values"]
+        opened, values = self._world.interactions.get(int(body["opened"])), body["values"]
+        if opened is None:
+            raise ValueError("This form is not open any more. Close it, and press its button again.")
         if not isinstance(values, dict):
             raise ValueError("values: the text of each input, by its name")
         texts = {str(name): str(text) for name, text in values.items()}

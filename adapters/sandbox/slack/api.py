@@ -143,7 +143,7 @@ class WebApi:
         if isinstance(press, str):
             raise ApiError(press)
         opened = View(id=f"V{secrets.token_hex(5).upper()}", person=press.person, team=team.id, view=view)
-        self._world.views[opened.id] = opened
+        self._world.keep_view(opened)
         press.view = opened.id
         self._world.announce()
         return {"view": wire.view(self._world, opened)}

@@ -42,6 +42,7 @@ class Holdings(State):
         self.people = {person.id: person for person in self.kept("slack_person", Person)}
         self.usergroups = {group.id: group for group in self.kept("slack_usergroup", Usergroup)}
         self.channels = {channel.id: channel for channel in self.kept("slack_channel", Channel)}
+        self.views = {view.id: view for view in self.kept("slack_view", View)}
         for key, message in self.kept_with_keys("slack_message", Message):
             self.channels[key].history[message.ts] = message
             self.files |= {file.id: file for file in message.files}
@@ -61,6 +62,14 @@ class Holdings(State):
         if message.only is None:
             self._shelf.put("slack_message", f"{channel.id}/{message.ts}", f"{channel.id}\n{message.model_dump_json()}")
         return message
+
+    def keep_view(self, view: View) -> None:
+        """A form that is open stays open on the person's screen, whatever becomes of the servers."""
+        self.views[view.id] = view
+        if view.state == "open":
+            self._shelf.put("slack_view", view.id, view.model_dump_json())
+        else:
+            self._shelf.drop("slack_view", view.id)
 
     def keep_file(self, name: str, size: int) -> File:
         file = File(id=f"F{secrets.token_hex(5).upper()}", name=name, size=size)

@@ -85,7 +85,9 @@ class SlackView:
 
         What the app objects to comes back as the same form, with an `error` at the field.
         """
-        view, values = self._world.views[str(body["opened"])], body["values"]
+        view, values = self._world.views.get(str(body["opened"])), body["values"]
+        if view is None:
+            raise ValueError("This form is not open any more. Close it, and press its button again.")
         if view.person != str(body["person"]):
             raise ValueError("opened: it is somebody else's")
         if not isinstance(values, dict):
@@ -96,6 +98,8 @@ class SlackView:
         refused = self._world.envelopes[press.envelope].answer or {}
         if refused.get("response_action") == "errors":
             view.state = "open"
+            self._world.keep_view(view)
+            self._world.announce()
             answer["form"] = self._form(view, texts, refused["errors"])
         return answer
 

@@ -140,6 +140,7 @@ class World(Holdings):
             filled = {"type": "plain_text_input", "value": value or None}
             values[field["block_id"]] = {element["action_id"]: filled}
         view.state = "submitted"
+        self.keep_view(view)
         press = self.new_press(view.person, "", "")
         press.envelope = self.tell("interactive", wire.submitted(self, press, view, values)).id
         self.announce()
@@ -148,6 +149,7 @@ class World(Holdings):
     def close(self, view: View) -> None:
         """Cancel a modal; the app is not told."""
         view.state = "closed"
+        self.keep_view(view)
         self.announce()
 
     def say(

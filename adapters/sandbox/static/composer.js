@@ -6,6 +6,8 @@ import { toast } from "./notices.js";
 const SEND = "M4 4l17 8-17 8 3-8z";
 const CROSS = "M6 6l12 12M18 6 6 18";
 
+const MOST_PX = 160;
+
 export class Composer {
   // `say(text, reply)` sends, and rejects with what to tell; `toasts` is where that is shown.
   constructor(name, title, toasts, say) {
@@ -72,15 +74,16 @@ export class Composer {
     this.field.focus();
   }
 
-  // A ForceReply that is meant for this person and newest opens the reply by itself, once.
+  // A ForceReply that is meant for this person and newest opens the reply by itself, once; whether it did.
   followPrompt(messages) {
     const last = messages.at(-1);
     const { person } = this.shown;
-    if (!last?.prompt || this.dismissed.has(`${person}/${last.id}`)) return;
-    if (last.prompt.people && !last.prompt.people.includes(person)) return;
-    if (this.reply?.id === last.id) return;
+    if (!last?.prompt || this.dismissed.has(`${person}/${last.id}`)) return false;
+    if (last.prompt.people && !last.prompt.people.includes(person)) return false;
+    if (this.reply?.id === last.id) return false;
     this.dismissed.add(`${person}/${last.id}`);
     this.replyTo(last);
+    return true;
   }
 
   focus() {
@@ -88,8 +91,15 @@ export class Composer {
   }
 
   fit() {
-    this.field.style.height = "auto";
-    this.field.style.height = `${Math.min(this.field.scrollHeight, 160)}px`;
+    const { field } = this;
+    // A placeholder is cut where it does not fit; only what was written makes the field grow, and scroll when it is long.
+    const hint = field.placeholder;
+    if (field.value) field.placeholder = "";
+    field.style.height = "auto";
+    const wanted = field.value ? field.scrollHeight + field.offsetHeight - field.clientHeight : 0;
+    field.placeholder = hint;
+    field.style.height = wanted ? `${Math.min(wanted, MOST_PX)}px` : "";
+    field.style.overflowY = wanted > MOST_PX ? "auto" : "hidden";
   }
 
   async send() {

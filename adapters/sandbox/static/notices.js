@@ -19,15 +19,15 @@ export function alertBox(title, text) {
 }
 
 // Asks with a dialog of `title`, `words`, `fields` and two buttons, `submit` and `close`, that looks like `platform`'s;
-// resolves to the text of each field by its name, or to null when it was closed.
-export function fillForm({ title, words, fields, submit, close }, platform) {
+// resolves to the text of each field by its name, or to null when it was closed. `problem` is why it is there again.
+export function fillForm({ title, words, fields, submit, close, problem }, platform) {
   return new Promise((resolve) => {
     const inputs = fields.map(input);
     const form = el(
       "form",
       { method: "dialog" },
       el("h2", { id: "form-title" }, title),
-      el("div", { class: "fields" }, words.map((said) => el("p", {}, said)), inputs.map((each) => each.node)),
+      el("div", { class: "fields" }, words.map((said) => el("p", {}, said)), problem ? el("p", { class: "wrong", role: "alert", "data-testid": "form-problem" }, problem) : null, inputs.map((each) => each.node)),
       el(
         "div",
         { class: "choices" },

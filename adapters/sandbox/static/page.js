@@ -35,17 +35,21 @@ function drawTabs() {
     return { tab, node };
   });
   document.getElementById("tabs").replaceChildren(...tabs.map(({ tab }) => tab));
-  const seen = new IntersectionObserver(
-    (entries) => {
-      for (const entry of entries) {
-        const { tab } = tabs.find(({ node }) => node === entry.target);
-        if (entry.isIntersecting) tab.setAttribute("aria-current", "true");
-        else tab.removeAttribute("aria-current");
-      }
-    },
-    { threshold: 0.6 },
-  );
-  for (const { node } of tabs) seen.observe(node);
+  const main = document.querySelector("main");
+  const mark = () => {
+    const area = main.getBoundingClientRect();
+    const shown = tabs.map(({ node }) => {
+      const box = node.getBoundingClientRect();
+      return Math.min(box.bottom, area.bottom) - Math.max(box.top, area.top);
+    });
+    const most = shown.indexOf(Math.max(...shown));
+    for (const [place, { tab }] of tabs.entries()) {
+      if (place === most) tab.setAttribute("aria-current", "true");
+      else tab.removeAttribute("aria-current");
+    }
+  };
+  main.onscroll = window.onresize = mark;
+  mark();
 }
 
 function setState(state) {

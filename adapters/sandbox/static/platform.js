@@ -12,6 +12,10 @@ const MARKS = {
   discord: "M7 6c3-1.4 7-1.4 10 0 2 3 3 6.500 2.800 10.500-1.500 1.200-3 1.900-4.300 2.200l-1-1.900c-1.600.4-3.400.4-5 0l-1 1.900c-1.300-.3-2.800-1-4.300-2.200C4 12.500 5 9 7 6zM9 11v2.500M15 11v2.500",
 };
 
+// A private chat that there is not yet: on Telegram the person must start it; elsewhere either side just writes.
+const STARTS = { telegram: { words: (bot) => `A bot cannot write first. Start the chat, and ${bot} can reach you.`, label: "Start" } };
+const OPENS = { words: (bot) => `Nothing was said here yet. Open the chat to write to ${bot}.`, label: "Open" };
+
 function unreadDot() {
   return el("span", { class: "unread" }, el("span", { class: "aside" }, "unread"));
 }
@@ -184,7 +188,7 @@ export class PlatformColumn {
 
   preview(chat) {
     const last = this.seen(chat).at(-1);
-    if (!chat.started) return "Not started yet";
+    if (!chat.started && STARTS[this.name]) return "Not started yet";
     if (!last) return "No messages yet";
     return last.service || last.text.split("\n")[0] || last.documents[0]?.name || "";
   }
@@ -240,7 +244,8 @@ export class PlatformColumn {
     const messages = this.messagesIn(chat, this.topic);
     this.log.draw(messages, { person: this.person, named: chat.kind !== "private" });
     this.drawHint(chat, messages);
-    this.composer.followPrompt(messages);
+    // What was asked for is at the end, wherever the button was that asked for it.
+    if (this.composer.followPrompt(messages)) this.log.toEnd(true);
   }
 
   drawTopics(chat) {
@@ -267,8 +272,9 @@ export class PlatformColumn {
   drawHint(chat, messages) {
     const nodes = [];
     if (!chat.started) {
-      nodes.push(el("p", { class: "empty" }, `A bot cannot write first. Start the chat, and ${chat.title} can reach you.`));
-      nodes.push(el("button", { type: "button", class: "solid", "data-testid": `start-${chat.key}`, disabled: !this.connected, onclick: () => this.start(chat) }, "Start"));
+      const { words, label } = STARTS[this.name] || OPENS;
+      nodes.push(el("p", { class: "empty" }, words(chat.title)));
+      nodes.push(el("button", { type: "button", class: "solid", "data-testid": `start-${chat.key}`, disabled: !this.connected, onclick: () => this.start(chat) }, label));
     } else if (chat.closed) {
       nodes.push(el("p", { class: "empty" }, "Nobody can write here any more."));
     } else if (!messages.length) {
@@ -308,13 +314,17 @@ export class PlatformColumn {
     if (!answer.answered) this.tell(`${bot} has not answered.`, "bad");
     else if (answer.text && answer.alert) alertBox(bot, answer.text);
     else if (answer.text) this.tell(answer.text);
-    if (!answer.form) return;
-    const values = await fillForm(answer.form, this.name);
-    if (!values) return;
-    try {
-      this.answered(person, bot, await act(`${this.name}/submit`, { person, opened: answer.form.opened, values }));
-    } catch (error) {
-      this.tell(error.message, "bad");
+    let { form } = answer;
+    while (form) {
+      const values = await fillForm(form, this.name);
+      if (!values) return;
+      try {
+        return this.answered(person, bot, await act(`${this.name}/submit`, { person, opened: form.opened, values }));
+      } catch (error) {
+        // What was written is not lost: the form comes back with it.
+        const fields = form.fields.map((field) => ({ ...field, value: values[field.name] ?? field.value }));
+        form = { ...form, fields, problem: error.message };
+      }
     }
   }
 
