@@ -23,7 +23,7 @@ from adapters.sample_agent import ACTIVITIES, LABELS, QUEUE, SampleAgent, Sample
 from adapters.sandbox.agent import Kind
 from adapters.sandbox.discord import token_of
 from adapters.sandbox.server import Sandbox
-from adapters.settings import PREFIX, read_settings
+from adapters.settings import DEMO_FILE, PREFIX, read_settings
 from core.ports import BadSetting, Ledger
 
 log = logging.getLogger("placet.demo")
@@ -34,7 +34,6 @@ DISCORD_BOT = 8001002001
 GROUP, TEAM, CHANNEL, GUILD, DISCORD_CHANNEL = -1001000000001, "T01", "C01", 5001, 6001
 # One person tries things out here, quicker than a platform would let a bot answer many.
 RATE_SCALE = 20
-ENV_FILE = "demo.env"
 # Its own: the sample agent that a person runs beside the demo must not take the demo's work, nor leave it any.
 DEMO_QUEUE = "demo-agent"
 RUNS = "\n".join(
@@ -107,7 +106,7 @@ async def _run(data_dir: Path, port: int, browser: bool) -> None:
         await app.store.write(_apply_once)
         agent = SampleAgentPanel(sandbox, app, data_dir)
         await stack.enter_async_context(agent.working())
-        env_file = stack.enter_context(_written(data_dir / ENV_FILE, _surroundings(app)))
+        env_file = stack.enter_context(_written(data_dir / DEMO_FILE, _surroundings(app)))
         print(  # noqa: T201
             f"Placet demo: {sandbox.url}  (Ctrl-C stops it; data in {data_dir}, log in placet.log there)\n"
             f"HTTP API: {settings.http_url}  (for `placet` in another terminal: . {shlex.quote(str(env_file))})",

@@ -22,6 +22,8 @@ from core.wording import DEFAULT_LANGUAGE, LANGUAGES
 PREFIX = "PLACET_"
 FILE = Path("placet.toml")
 ADMIN_TOKEN_FILE = "admin-token"  # noqa: S105
+# While a demo runs in a data folder: what a terminal must be told to find it.
+DEMO_FILE = "demo.env"
 PLATFORMS = ("telegram", "slack", "discord")
 # What Kubernetes puts into every container beside a Service that is called placet.
 _SERVICE_LINK = re.compile(r"^.*_SERVICE_(HOST|PORT(_.*)?)$|^.*PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?$")

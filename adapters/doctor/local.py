@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import stat
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from adapters.settings import ADMIN_TOKEN_FILE, Settings, stored_admin_token
+from adapters.settings import ADMIN_TOKEN_FILE, DEMO_FILE, Settings, stored_admin_token
 from adapters.temporal import load_codec
 from core.ports import BadSetting, Finding
 
@@ -30,6 +31,9 @@ async def check_data_folder(settings: Settings) -> Sequence[Finding]:
                         "chown it to this user, or set PLACET_DATA_DIR to another one")]  # fmt: skip
     if _mode(folder) & 0o077:
         return [Finding("warn", f"other users may look into the data folder {folder}", f"chmod 700 {folder}")]
+    if (folder / DEMO_FILE).exists() and settings.temporal_address is None:
+        return [Finding("warn", f"{folder} is a demo's data folder, and its servers and platforms are not set here",
+                        f"tell this terminal: . {shlex.quote(str(folder / DEMO_FILE))}")]  # fmt: skip
     return [Finding("ok", f"the data folder {folder} is this user's alone")]
 
 

@@ -73,6 +73,16 @@ async def test_the_data_folder(tmp_path: Path) -> None:
     assert finding.level == "fail"
 
 
+async def test_a_demos_data_folder_says_how_to_find_the_demo(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    settings.data_dir.mkdir(mode=0o700)
+    (settings.data_dir / "demo.env").touch()
+    finding = await found(settings, "a demo's data folder")
+    assert (finding.level, finding.fix) == ("warn", f"tell this terminal: . {settings.data_dir}/demo.env")
+    told = settings_in(tmp_path, temporal_address="127.0.0.1:1")
+    assert (await found(told, "data folder")).level == "ok"
+
+
 async def test_the_admin_token(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     token = admin_token(settings).get_secret_value()

