@@ -225,7 +225,7 @@ async def test_a_second_demo_on_the_same_folder_is_refused_in_one_line(demo: Dem
     second = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert second.returncode == 1
     assert second.stdout == ""
-    assert len(second.stderr.splitlines()) == 2
+    assert len(second.stderr.splitlines()) == 1
     assert str(demo.folder) in second.stderr
 
 
