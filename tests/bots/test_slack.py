@@ -363,7 +363,7 @@ async def test_a_form_and_a_hint_are_in_the_language_that_the_person_is_known_to
     assert all(word in shown for word in ("Mit Notiz ablehnen", "Ablehnen", "Abbrechen", "Was stattdessen zu tun ist"))
     setting.world.direct_message(DANA, "/placet pausiere billing")
     (told,) = await setting.world.until(lambda: setting.world.told(DANA))
-    assert told.startswith("Ich bringe Ihnen")
+    assert told == say("unknown_command_slack", locale="de")
 
 
 async def test_a_money_cards_question_is_in_the_cards_language(setting: Setting) -> None:
