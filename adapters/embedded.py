@@ -13,7 +13,10 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -80,12 +83,17 @@ class Server(ABC):
         ports = [self.port] * 10 if self.port else [free_port(self.wanted_port), free_port(0), free_port(0)]
         for port in ports:
             self.port = port
-            self._launch()
-            if await self._becomes_ready():
-                log.info("started", extra={"service": self.name, "address": self.address})
-                return
+            # Everybody wants the same one; any other is nobody else's.
+            with reserved(port) if port == self.wanted_port else nullcontext(True) as mine:
+                if mine and await self._started():
+                    log.info("started", extra={"service": self.name, "address": self.address})
+                    return
             await asyncio.sleep(0.2)
         raise EmbeddedError(f"the embedded {self.name} server ended at its start: {self._last_words()}")
+
+    async def _started(self) -> bool:
+        self._launch()
+        return await self._becomes_ready()
 
     async def stop(self) -> None:
         """Ask the server to end and wait until it has; it is killed after 8 s."""
@@ -338,6 +346,22 @@ def free_port(wanted: int) -> int:
                 continue
             return int(probe.getsockname()[1])
     raise EmbeddedError("no free port on the loopback address")
+
+
+@contextmanager
+def reserved(port: int) -> Iterator[bool]:
+    """Whether no other Placet of this user's is just starting a server on a port: that one would answer in the place of
+    ours, for as long as ours has not found the port taken."""
+    path = Path(tempfile.gettempdir()) / f"placet-{os.getuid()}-{port}.lock"
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(file)
 
 
 def missing(service: str, setting: str) -> EmbeddedError:

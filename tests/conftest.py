@@ -12,7 +12,7 @@ from playwright.async_api import Browser, async_playwright
 from redis import Redis
 
 from adapters.embedded import Server, TemporalServer, ValkeyServer
-from tests.services import CHROMIUM_FLAGS, PostgresServer, chromium, run
+from tests.services import CHROMIUM_FLAGS, PostgresServer, chromium, run, temporal_in
 
 # What a failure found by chance was made from, so that it can be made again.
 hypothesis.settings.register_profile("placet", print_blob=True)
@@ -49,7 +49,7 @@ def valkey_server(services_folder: Path) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def temporal_server(services_folder: Path) -> Iterator[Server]:
     """The run's Temporal development server."""
-    yield from started(TemporalServer(services_folder))
+    yield from started(temporal_in(services_folder))
 
 
 @pytest.fixture(scope="session")

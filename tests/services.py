@@ -20,7 +20,7 @@ from uuid import uuid4
 import asyncpg
 import psutil
 
-from adapters.embedded import HOST, Server
+from adapters.embedded import HOST, Server, TemporalServer
 
 T = TypeVar("T")
 
@@ -47,6 +47,13 @@ def free_port() -> int:
         with socket.socket() as probe, suppress(OSError):
             probe.bind((HOST, port))
             return port
+
+
+def temporal_in(folder: Path) -> TemporalServer:
+    """A Temporal server that nobody else looks for: 7233 would be wanted by every test at once."""
+    server = TemporalServer(folder)
+    server.port = free_port()
+    return server
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

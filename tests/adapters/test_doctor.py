@@ -19,14 +19,13 @@ from temporalio.worker import Worker
 from adapters.database import Database
 from adapters.directory_file import read_directory
 from adapters.doctor import examine
-from adapters.embedded import TemporalServer
 from adapters.migrate import migrate
 from adapters.sandbox import Sandbox
 from adapters.sandbox.discord import token_of
 from adapters.settings import ADMIN_TOKEN_FILE, Settings, admin_token, read_settings
 from core.ports import Finding
 from tests.adapters.api import an_api, served
-from tests.services import free_port
+from tests.services import free_port, temporal_in
 
 TELEGRAM = {"telegram": "PLACET_TELEGRAM_TOKEN"}
 SWITCHES = {**TELEGRAM, "slack": "PLACET_SLACK_BOT_TOKEN", "discord": "PLACET_DISCORD_TOKEN"}
@@ -201,7 +200,7 @@ async def fresh_temporal(tmp_path: Path) -> AsyncIterator[str]:
     """The address of a server of this test's own: others leave schedules and pollers behind."""
     folder = tmp_path / "temporal"
     folder.mkdir()
-    server = TemporalServer(folder)
+    server = temporal_in(folder)
     await server.start()
     try:
         yield server.address

@@ -23,7 +23,8 @@ import pytest
 from redis.asyncio import Redis
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from adapters.embedded import HOST, TEMPORAL_PORT, Embedded, EmbeddedError
+from adapters.embedded import HOST, TEMPORAL_PORT, Embedded, EmbeddedError, TemporalServer
+from tests.services import free_port
 
 OWNER = """
 import asyncio, json, sys
@@ -254,3 +255,23 @@ async def test_a_data_folder_that_is_a_file_is_refused_by_name(tmp_path: Path) -
     with pytest.raises(EmbeddedError, match=f"the data folder {tmp_path}/data cannot be used: "):
         async with Embedded(tmp_path / "data"):
             pass
+
+
+async def test_two_that_start_at_once_each_have_a_server_of_their_own(tmp_path: Path) -> None:
+    class Wanted(TemporalServer):
+        wanted_port = free_port()
+
+    servers = []
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        servers.append(Wanted(folder))
+    try:
+        await asyncio.gather(*(server.start() for server in servers))
+        # Whoever was answered by another's server would see its own end a moment later.
+        await asyncio.sleep(1)
+        assert all([server.running and await server.answers() for server in servers])
+        assert len({server.port for server in servers}) == 3
+        assert Wanted.wanted_port in {server.port for server in servers}
+    finally:
+        await asyncio.gather(*(server.stop() for server in servers))

@@ -16,12 +16,12 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, ScheduleOverlapPolicy, ScheduleUpdate, ScheduleUpdateInput, WorkflowFailureError
 from temporalio.converter import DataConverter, PayloadCodec
 
-from adapters.embedded import TemporalServer
 from adapters.logs import Lines
 from adapters.temporal import SWEEP_ID, Temporal, TemporalBell, load_codec, workflow_of
 from core.approvals import Runtime
 from core.ports import BadSetting, Unavailable
 from tests.builders import an_approval
+from tests.services import temporal_in
 from tests.workflows.callers import Leaver, Refunds
 from tests.workflows.world import Quiet, World, a_caller, a_run, a_world, an_ask, history_of, serving, until
 
@@ -163,7 +163,7 @@ async def test_a_claimed_row_is_not_rung(temporal_address: str) -> None:
 async def test_ac56_while_the_server_is_down_everything_else_goes_on_and_it_is_found_again(
     tmp_path: Path, sqlite_url: str
 ) -> None:
-    server = TemporalServer(tmp_path)
+    server = temporal_in(tmp_path)
     await server.start()
     address = server.address
     await server.stop()

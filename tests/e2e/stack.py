@@ -33,7 +33,7 @@ from core.approvals import Approval, AuditLine, Status
 from core.ports import Ledger
 from tests.e2e.caller import Refunds
 from tests.e2e.processes import PLACET, Process
-from tests.services import free_port
+from tests.services import free_port, temporal_in
 
 Servers = tuple[TemporalServer, ValkeyServer]
 
@@ -235,7 +235,7 @@ async def eventually(check: Callable[[], Any], timeout: float = 60) -> Any:
 @asynccontextmanager
 async def servers_in(folder: Path) -> AsyncIterator[Servers]:
     """Servers of a test's own, which it can stop."""
-    temporal, valkey = TemporalServer(folder), ValkeyServer(folder)
+    temporal, valkey = temporal_in(folder), ValkeyServer(folder)
     try:
         await asyncio.gather(temporal.start(), valkey.start())
         yield temporal, valkey

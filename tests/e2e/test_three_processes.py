@@ -24,7 +24,7 @@ from adapters.sandbox.server import Sandbox
 from adapters.sandbox.telegram.records import Answer, Message
 from tests.e2e import billing
 from tests.e2e.processes import Process, service, until
-from tests.services import PostgresServer
+from tests.services import PostgresServer, temporal_in
 
 BOT = "7000000001:a-token-that-no-log-line-may-have1"
 ADMIN = "an-admin-token-that-no-log-line-may-have"
@@ -107,7 +107,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 async def deployed(folder: Path) -> AsyncIterator[Deployed]:
     async with AsyncExitStack() as stack:
-        postgres, valkey, temporal = PostgresServer(folder), ValkeyServer(folder), TemporalServer(folder)
+        postgres, valkey, temporal = PostgresServer(folder), ValkeyServer(folder), temporal_in(folder)
         servers: tuple[Server, ...] = (postgres, valkey, temporal)
         stack.push_async_callback(lambda: asyncio.gather(*(server.stop() for server in servers)))
         await asyncio.gather(*(server.start() for server in servers))

@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 from temporalio.client import WorkflowHandle
 
-from adapters.embedded import TemporalServer
 from core.approvals import Approval, Status, Verdict
 from core.people import Refusal
+from tests.services import temporal_in
 from tests.workflows.callers import Loop, Model, Refunds
 from tests.workflows.world import World, a_caller, a_run, a_world, an_ask, serving, until
 
@@ -90,7 +90,7 @@ async def test_ac04_after_expiry_nothing_ran_and_a_late_allow_is_refused(world: 
 async def test_ac59_with_temporal_stopped_allow_is_final_at_once_and_the_call_runs_once_when_it_is_back(
     tmp_path_factory: pytest.TempPathFactory, sqlite_url: str
 ) -> None:
-    server = TemporalServer(tmp_path_factory.mktemp("temporal"))
+    server = temporal_in(tmp_path_factory.mktemp("temporal"))
     await server.start()
     refunds = Refunds()
     try:
