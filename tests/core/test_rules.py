@@ -317,7 +317,7 @@ def test_no_offered_rule_covers_another_tool_or_operation_or_money_or_another_pl
             if scope.kind is HOST:
                 assert origin_of(arguments2["url"]) == origin_of(arguments["url"])
             if scope.kind is RECIPIENT:
-                assert any(arguments2.get(name) for name in ("to", "channel", "cc"))
+                assert any(arguments2.get(name) not in (None, "", [], {}) for name in ("to", "channel", "cc"))
 
 
 # Money
