@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
@@ -23,6 +24,8 @@ from adapters.http.views import View
 from core.approvals import Approval
 from core.people import PAIRING_LIFETIME, hash_of
 from core.ports import Ledger
+
+log = logging.getLogger("placet.http")
 
 router = APIRouter(prefix="/v1", tags=["administration"])
 
@@ -71,6 +74,7 @@ async def link(request: Request, services: Using, caller: ByAdmin) -> LinkView:
     code = await services.store.write(lambda ledger: services.directory.issue_pairing(ledger, body.person, by, now))
     if code is None:
         raise unknown("person")
+    log.info("link code made", extra={"person": body.person, "by": by})
     return LinkView(person=body.person, code=code, expires_at=now + PAIRING_LIFETIME)
 
 
@@ -91,6 +95,7 @@ async def token(request: Request, services: Using, caller: ByAdmin) -> TokenView
     token_id = await services.store.write(work)
     if token_id is None:
         raise unknown(kind)
+    log.info("token made", extra={"kind": kind, "subject": subject, "by": caller.subject or caller.id})
     return TokenView(id=token_id, kind=kind, subject=subject, token=secret)
 
 
@@ -144,4 +149,5 @@ async def apply(
     door(services).tell_all(settled)
     if told:
         door(services).after_change_of_directory()
+        log.info("directory applied", extra={"changes": len(told), "by": caller.subject or caller.id})
     return ChangesView(changes=told)

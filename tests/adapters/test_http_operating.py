@@ -221,3 +221,20 @@ async def test_no_secret_reaches_logs_problems_or_metrics(api: Api, caplog: pyte
     for text in [*texts, *logged]:
         for secret in (VALUE, NOTE, TOKEN, KEY, *api.tokens.values()):
             assert secret not in text, text
+
+
+async def test_what_an_administrator_changes_is_a_line_without_its_secret(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="placet.http"):
+        token = (await api.call("admin", "POST", "/v1/tokens", json={"agent": "billing"})).json()
+        link = (await api.call("admin", "POST", "/v1/links", json={"person": "dana"})).json()
+        directory = (await api.call("admin", "GET", "/v1/directory")).json()
+        directory["people"]["zoe"] = {"name": "Zoe Lind"}
+        applied = await api.call("admin", "PUT", "/v1/directory", json=directory)
+    assert applied.status_code == 200, applied.text
+    assert [line.message for line in caplog.records] == ["token made", "link code made", "directory applied"]
+    said = " ".join(str(vars(line)) for line in caplog.records)
+    assert "'subject': 'billing'" in said
+    assert token["token"] not in said
+    assert link["code"] not in said
