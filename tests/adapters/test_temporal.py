@@ -139,6 +139,12 @@ async def test_the_schedule_is_made_once_and_brought_up_to_date(temporal_address
 
         await handle.update(slower)
         await handle.pause(note="by an operator")
+
+        async def paused() -> bool:
+            return (await handle.describe()).schedule.state.paused
+
+        # The server takes the pause and shows it a moment later.
+        await until(paused)
         assert await temporal.ensure_schedule() == "updated"
         now = (await handle.describe()).schedule
         assert [interval.every for interval in now.spec.intervals] == [timedelta(seconds=30)]
