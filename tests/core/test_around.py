@@ -329,8 +329,9 @@ async def test_nothing_runs_while_paused_and_nothing_decided_is_lost(here: Offic
     assert taken.claim is None
     assert taken.until is not None
     assert await here.approvals.ring_unconsumed(after=timedelta(0)) == 0
-    await here.desk.redraw_all(approval.id)
-    assert "takes effect when the agent resumes" in here.seen().message(int(card.message_id or 0)).text
+    here.desk.start_redraw(approval.id)
+    words, message = "takes effect when the agent resumes", int(card.message_id or 0)
+    await here.until(lambda: words in here.seen().message(message).text or None)
     await here.desk.agents.resume("billing")
     taken = await here.approvals.take(approval.id, "run")
     assert taken is not None
