@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -24,9 +24,10 @@ from core.asks import read_ask
 from core.buttons import new_token
 from core.identifiers import new_id
 from core.people import Directory, Refusal
-from core.ports import Admission, Ledger, Unavailable
+from core.ports import Ledger, Unavailable
 from core.service import Approvals, Opened, Origin, Taken
 from tests.builders import DIRECTORY
+from tests.core.door import CHAT, Hands, OpenGate, Silence
 from tests.faulty import Faulty
 from tests.services import PostgresServer, run
 
@@ -34,47 +35,7 @@ T = TypeVar("T")
 
 ENTITLED = ("1001", "1002")
 STRANGERS = ("1003", "1004", "9999")
-CHAT = "-100500"
 ANSWERED = {"a": Status.APPROVED, "d": Status.DECLINED}
-
-
-class Hands:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 11, 30, 12, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        self.time += timedelta(microseconds=1)
-        return self.time
-
-
-class OpenGate:
-    """A gate whose Redis is down: it lets everything through, and the database has to be right alone."""
-
-    async def admit(self, press: Press) -> Admission:
-        return Admission()
-
-    async def settle(self, press: Press, reply: Reply) -> None: ...
-
-
-class Silence:
-    """A feed and a meter that nobody listens to."""
-
-    async def publish(self, approval_id: str, revision: int) -> None: ...
-
-    def subscribe(self) -> Any:
-        raise NotImplementedError
-
-    def press(self, platform: str, result: str, seconds: float) -> None: ...
-
-    def decision(self, verdict: str, via: str) -> None: ...
-
-    def redraw(self, platform: str, result: str) -> None: ...
-
-    def outcome(self, outcome: str) -> None: ...
-
-    def nudge(self, result: str) -> None: ...
 
 
 @dataclass
