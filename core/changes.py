@@ -79,7 +79,8 @@ def answer(ledger: Ledger, directory: Directory, approval: Approval, said: Answe
     """
     allow = said.verdict is Verdict.ALLOW
     person = said.person
-    decides = not allow or len(allowing(ledger, directory, approval) | {person.id}) >= approval.needed
+    alone = not allow or approval.needed == 1
+    decides = alone or len(allowing(ledger, directory, approval) | {person.id}) >= approval.needed
     columns: dict[str, Any] = {}
     if decides:
         draft = approval.runtime is Runtime.DRAFT
@@ -116,6 +117,14 @@ def allowing(ledger: Ledger, directory: Directory, approval: Approval) -> set[st
         return {vote.person for vote in votes}
     voters = (directory.voter(ledger, vote) for vote in votes)
     return {who.id for who in voters if who is not None and directory.may_answer(ledger, approval, who) is None}
+
+
+def counted(ledger: Ledger, directory: Directory, approval: Approval, person: Person, verdict: Verdict) -> int | None:
+    """How many have allowed a waiting row when the one who says so again is among them; None for any other answer."""
+    if verdict is not Verdict.ALLOW or approval.needed == 1:
+        return None
+    given = allowing(ledger, directory, approval)
+    return len(given) if person.id in given and len(given) < approval.needed else None
 
 
 def allow_unasked(ledger: Ledger, approval: Approval, why: str, now: datetime) -> Approval | None:

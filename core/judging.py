@@ -219,17 +219,15 @@ class Judge:
         return self._decide(ledger, approval, by, by.answer(Verdict.DECLINE, note, unasked))
 
     def _decide(self, ledger: Ledger, approval: Approval, by: _Pressed, said: Answer) -> Judged | None:
-        if said.verdict is Verdict.ALLOW and approval.needed > 1:
-            given = changes.allowing(ledger, self.directory, approval)
-            if by.person.id in given and len(given) < approval.needed:
-                return Judged(by.said(approval, "vote_stands", given=len(given), needed=approval.needed))
+        if (given := changes.counted(ledger, self.directory, approval, by.person, said.verdict)) is not None:
+            return Judged(by.said(approval, "vote_stands", given=given, needed=approval.needed))
         changed = changes.answer(ledger, self.directory, approval, said, by.now)
         if changed is None:
             return None
-        reply = self._answered(ledger, changed, by, said)
+        reply = self._answered(ledger, changed, by)
         return Judged(replace(reply, redraw=True, result=_result(changed)), changed)
 
-    def _answered(self, ledger: Ledger, changed: Approval, by: _Pressed, said: Answer) -> Reply:
+    def _answered(self, ledger: Ledger, changed: Approval, by: _Pressed) -> Reply:
         if changed.pending:
             given = len(changes.allowing(ledger, self.directory, changed))
             return by.said(changed, "vote_counted", Tone.GOOD, given=given, needed=changed.needed)
@@ -379,15 +377,15 @@ class Judge:
     def _afterwards(self, ledger: Ledger, approval: Approval, by: _Pressed) -> Judged | None:
         if not can_follow_up(approval):
             return Judged(replace(by.said(approval, "nothing_to_follow_up"), redraw=True))
-        if by.press.verb != Verb.DISMISS and by.agent is not None and approval.generation < by.agent.generation:
-            return Judged(by.said(approval, "generation_over", agent=approval.agent))
-        if by.press.verb != Verb.DISMISS and approval.needed > 1:
-            return Judged(by.said(approval, "again_needs_several", agent=approval.agent))
         if by.press.verb == Verb.DISMISS:
             dismissed = changes.dismiss(ledger, approval, by.answer(Verdict.DECLINE), by.now)
             if dismissed is None:
                 return None
             return Judged(replace(by.said(dismissed, "dismissed", Tone.GOOD), redraw=True), dismissed)
+        if by.agent is not None and approval.generation < by.agent.generation:
+            return Judged(by.said(approval, "generation_over", agent=approval.agent))
+        if approval.needed > 1:
+            return Judged(by.said(approval, "again_needs_several", agent=approval.agent))
         attempt = changes.attempt(ledger, approval)
         # The word is for the one sending that it was asked for after: it has come to nothing, or to worse, since.
         if by.press.verb == Verb.AGAIN or by.press.content_revision != attempt:

@@ -111,6 +111,10 @@ class _Unanswerable:
     changed: Approval | None = None
 
 
+# What somebody does to a row that they may answer: the row after it, why not, or None when another was faster.
+_Judging = Callable[[Ledger, Approval, Person, datetime], Approval | Refusal | None]
+
+
 class Approvals:
     """Opens, judges and settles approvals over the ports it is given."""
 
@@ -347,39 +351,25 @@ class Approvals:
         A repeat with the key of the decision that stands answers the same row again.
         """
 
-        def work(ledger: Ledger) -> tuple[Approval | Refusal, Approval | None]:
-            while True:
-                found = self._for_answer(ledger, approval_id, person_id, via)
-                if isinstance(found, _Unanswerable):
-                    return found.refusal, found.changed
-                current, person, expired = found
-                now = self.clock.now()
-                if not current.pending:
-                    if current.decision_key == key and current.decided_by == person.id:
-                        return current, expired
-                    return self._final(ledger, current, now), expired
-                if changes.was_spent(ledger, current, key):
-                    return Refusal("already_decided", say("taken_back")), expired
-                stale = content_revision != current.content_revision
-                if stale and (verdict is Verdict.ALLOW or content_revision is not None):
-                    return Refusal("changed", say("changed_look_again")), expired
-                if note is not None and len(note) > NOTE_LIMIT:
-                    return Refusal("note_too_long", say("note_too_long", limit=NOTE_LIMIT)), expired
-                if verdict is Verdict.ALLOW and current.needed > 1:
-                    given = changes.allowing(ledger, self.directory, current)
-                    if person.id in given and len(given) < current.needed:
-                        # Theirs is counted already; the same again is no other answer.
-                        return current, expired
-                said = Answer(person, verdict, key, via, None, storable(note or "").strip() or None, by_message,
-                              ledger.show(shown, now) if shown else None)  # fmt: skip
-                decided = changes.answer(ledger, self.directory, current, said, now)
-                if decided is not None:
-                    return decided, decided
+        def judge(ledger: Ledger, current: Approval, person: Person, now: datetime) -> Approval | Refusal | None:
+            if not current.pending:
+                same = current.decision_key == key and current.decided_by == person.id
+                return current if same else self._final(ledger, current, now)
+            if changes.was_spent(ledger, current, key):
+                return Refusal("already_decided", say("taken_back"))
+            stale = content_revision != current.content_revision
+            if stale and (verdict is Verdict.ALLOW or content_revision is not None):
+                return Refusal("changed", say("changed_look_again"))
+            if note is not None and len(note) > NOTE_LIMIT:
+                return Refusal("note_too_long", say("note_too_long", limit=NOTE_LIMIT))
+            if changes.counted(ledger, self.directory, current, person, verdict) is not None:
+                # Theirs is counted already; the same again is no other answer.
+                return current
+            said = Answer(person, verdict, key, via, None, storable(note or "").strip() or None, by_message,
+                          ledger.show(shown, now) if shown else None)  # fmt: skip
+            return changes.answer(ledger, self.directory, current, said, now)
 
-        answer, told = await self.store.write(work)
-        if told is not None:
-            self._tell(told)
-        return answer
+        return await self._answered(approval_id, person_id, via, judge)
 
     async def edit(
         self, approval_id: str, person_id: str, values: Mapping[str, Any], *, content_revision: int, via: str
@@ -390,29 +380,38 @@ class Approvals:
         which pointer), unchanged.
         """
 
+        def judge(ledger: Ledger, current: Approval, person: Person, now: datetime) -> Approval | Refusal | None:
+            if not current.pending:
+                return self._final(ledger, current, now)
+            if content_revision != current.content_revision:
+                return Refusal("changed", say("changed_look_again"))
+            edit = edited_at(current, values)
+            if isinstance(edit, Unchanged):
+                return Refusal("unchanged", say("edit_unchanged"))
+            if isinstance(edit, Wrong):
+                return Refusal("bad_edit", say(edit.key, field=edit.label))
+            effect = self.judge.reach_of(ledger, ledger.agent(current.agent), current, edit.arguments)
+            if effect is None:
+                return Refusal("bad_edit", say("edit_reaches_further", agent=current.agent))
+            said = Answer(person, Verdict.ALLOW, "", via, note=", ".join(edit.pointers))
+            return changes.edit(ledger, current, said, edit.arguments, edit.digest, effect, now)
+
+        return await self._answered(approval_id, person_id, via, judge)
+
+    async def _answered(self, approval_id: str, person_id: str, via: str, judge: _Judging) -> Approval | Refusal:
+        """The row after what somebody wants of it, or why not; judged again as often as another was faster (None)."""
+
         def work(ledger: Ledger) -> tuple[Approval | Refusal, Approval | None]:
             while True:
                 found = self._for_answer(ledger, approval_id, person_id, via)
                 if isinstance(found, _Unanswerable):
                     return found.refusal, found.changed
-                current, person, expired = found
-                now = self.clock.now()
-                if not current.pending:
-                    return self._final(ledger, current, now), expired
-                if content_revision != current.content_revision:
-                    return Refusal("changed", say("changed_look_again")), expired
-                edit = edited_at(current, values)
-                if isinstance(edit, Unchanged):
-                    return Refusal("unchanged", say("edit_unchanged")), expired
-                if isinstance(edit, Wrong):
-                    return Refusal("bad_edit", say(edit.key, field=edit.label)), expired
-                said = Answer(person, Verdict.ALLOW, "", via, note=", ".join(edit.pointers))
-                effect = self.judge.reach_of(ledger, ledger.agent(current.agent), current, edit.arguments)
-                if effect is None:
-                    return Refusal("bad_edit", say("edit_reaches_further", agent=current.agent)), expired
-                changed = changes.edit(ledger, current, said, edit.arguments, edit.digest, effect, now)
-                if changed is not None:
-                    return changed, changed
+                current, person, advanced = found
+                done = judge(ledger, current, person, self.clock.now())
+                if isinstance(done, Refusal) or done is current:
+                    return done, advanced
+                if done is not None:
+                    return done, done
 
         answer, told = await self.store.write(work)
         if told is not None:
