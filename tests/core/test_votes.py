@@ -10,22 +10,9 @@ import pytest
 
 from core.approvals import Approval, Status, Verdict
 from core.people import Refusal
-from tests.core.office import DANA, EVE, GROUP, OLA, PAT, Office, office
+from tests.core.office import DANA, DIRECTORY, EVE, GROUP, OLA, PAT, Office, office
 
-PEOPLE = """
-people:
-  dana: {name: Dana Reyes, identities: {telegram: 1001, discord: 4201}}
-  ola: {name: Ola Berg, identities: {telegram: 1002}}
-  eve: {name: Eve Moss, identities: {telegram: 1003}}
-  pat: {name: Pat Lund, identities: {telegram: 1004}}
-  kim: {name: Kim Sato}
-roles:
-  approver: [approvals:view, approvals:answer]
-  viewer: [approvals:view]
-members: {approver: [dana, ola, eve, kim], viewer: [pat]}
-agents:
-  billing: {owner: dana}
-"""
+PEOPLE = DIRECTORY.partition("routes:")[0]
 QUORUM = PEOPLE + f'routes: [{{match: {{}}, ask: [role:approver], at: ["telegram:{GROUP}"], needed: %s}}]\n'
 FOUR_EYES = PEOPLE + f'routes: [{{match: {{}}, ask: [dana, ola], at: ["telegram:{GROUP}"], four_eyes: true}}]\n'
 ESCALATED = PEOPLE + (
@@ -156,5 +143,5 @@ async def test_one_who_is_not_asked_moves_nothing(here: Office, by: int) -> None
     await here.apply(FOUR_EYES)
     approval, card = await here.card(on_behalf_of="kim")
     assert "Dana Reyes, Ola Berg" in await here.told(here.press(card, "Allow", by=by))
-    assert (await here.row(approval)).revision == approval.revision + 0
+    assert (await here.row(approval)).revision == approval.revision
     assert (await here.told(here.press(card, "Allow", by=DANA))).startswith("Allowed.")
