@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,9 +21,9 @@ from core.asks import read_ask
 from core.buttons import Verb, new_token
 from core.identifiers import new_id
 from core.people import Directory
-from core.ports import Admission
 from core.service import Approvals, Opened, Origin
 from tests.builders import DIRECTORY
+from tests.core.door import OpenGate, Silence
 
 T = TypeVar("T")
 Edge = tuple[str, str, str]
@@ -61,41 +61,13 @@ class Watched:
         self._moved = None
 
 
-class Nobody:
-    """The gate, the bell, the feed and the meter: everything is let through, and nothing is heard."""
-
-    async def admit(self, press: Press) -> Admission:
-        return Admission()
-
-    async def settle(self, press: Press, reply: Reply) -> None: ...
-
-    async def ring(self, approval: Approval) -> None: ...
-
-    async def start(self, approval: Approval) -> None: ...
-
-    async def publish(self, approval_id: str, revision: int) -> None: ...
-
-    def subscribe(self) -> AsyncIterator[tuple[str, int]]:
-        raise NotImplementedError
-
-    def press(self, platform: str, result: str, seconds: float) -> None: ...
-
-    def decision(self, verdict: str, via: str) -> None: ...
-
-    def outcome(self, outcome: str) -> None: ...
-
-    def redraw(self, platform: str, result: str) -> None: ...
-
-    def nudge(self, result: str) -> None: ...
-
-
 class Place:
     """The door on a database of its own, with a clock that a scenario turns."""
 
     def __init__(self, store: Database) -> None:
         self.store, self.edges, self.ahead, self.number = store, set[Edge](), timedelta(0), 0
-        nobody = Nobody()
-        self.approvals = Approvals(store=self, gate=nobody, bell=nobody, feed=nobody, clock=self, meter=nobody,
+        silence = Silence()
+        self.approvals = Approvals(store=self, gate=OpenGate(), bell=silence, feed=silence, clock=self, meter=silence,
                                    directory=Directory())  # fmt: skip
         self.agents = Agents(self.approvals)
 
