@@ -81,6 +81,8 @@ _EXPIRING = Statement(
     .order_by(_row.expires_at)
     .limit(_LIMIT)
 )
+# Whatever waits for an agent to go on must not stand before what does not.
+_NOT_PAUSED = ~sa.exists().where(t.agents.c.id == _row.agent, t.agents.c.paused_at.is_not(None))
 _UNCONSUMED = Statement(
     select(*_approval)
     .where(
@@ -88,7 +90,7 @@ _UNCONSUMED = Statement(
         _row.decided_at < bindparam("before"),
         sa.or_(
             sa.text("status = 'cancelled' OR outcome <> 'none'"),
-            ~sa.exists().where(t.agents.c.id == _row.agent, t.agents.c.paused_at.is_not(None)),
+            _NOT_PAUSED,
         ),
     )
     .order_by(_row.decided_at.desc())
@@ -108,7 +110,7 @@ _SENDING = Statement(
 )
 _UNCLAIMED = Statement(
     select(*_approval)
-    .where(sa.text(t.IS_UNCLAIMED), _row.valid_until < bindparam("now"))
+    .where(sa.text(t.IS_UNCLAIMED), _row.valid_until < bindparam("now"), _NOT_PAUSED)
     .order_by(_row.valid_until)
     .limit(_LIMIT)
 )
@@ -352,14 +354,12 @@ def _approvals(status: Status | None, by_agent: bool) -> Statement:
 
 
 @cache
-def _open_rows(lane: bool, run: bool, tool: bool, hold: bool) -> Statement:
+def _open_rows(lane: bool, run: bool, hold: bool) -> Statement:
     found = select(*_approval).where(_row.agent == bindparam("is_agent"), sa.text(t.IS_OPEN))
     if lane:
         found = found.where(_row.lane == bindparam("in_lane"), sa.text("lane IS NOT NULL"))
     if run:
         found = found.where(_row.run_id == bindparam("of_run"), sa.text("run_id IS NOT NULL"))
-    if tool:
-        found = found.where(_row.tool == bindparam("with_tool"))
     found = found.order_by(_row.created_at)
     # SQLite has one writer at a time, and leaves the words out.
     return Statement(found.with_for_update(key_share=True) if hold else found)
@@ -454,11 +454,10 @@ class Ledger(People):
         self._rows(_NOTE_CHECK, {"approval": approval_id, "at": at, "rounds": closed_rounds})
 
     def open_rows(
-        self, agent: str, *, lane: str | None = None, run_id: str | None = None, tool: str | None = None,
-        hold: bool = False,
-    ) -> Sequence[Approval]:  # fmt: skip
-        statement = _open_rows(lane is not None, run_id is not None, tool is not None, hold)
-        return self._some_approvals(statement, is_agent=agent, in_lane=lane, of_run=run_id, with_tool=tool)
+        self, agent: str, *, lane: str | None = None, run_id: str | None = None, hold: bool = False
+    ) -> Sequence[Approval]:
+        statement = _open_rows(lane is not None, run_id is not None, hold)
+        return self._some_approvals(statement, is_agent=agent, in_lane=lane, of_run=run_id)
 
     def last_of_lane(self, agent: str, lane: str) -> Approval | None:
         return self._one_approval(_LAST_OF_LANE, is_agent=agent, in_lane=lane)

@@ -282,10 +282,9 @@ class Ledger(Protocol):
         ...
 
     def open_rows(
-        self, agent: str, *, lane: str | None = None, run_id: str | None = None, tool: str | None = None,
-        hold: bool = False,
-    ) -> Sequence[Approval]:  # fmt: skip
-        """Pending rows of an agent, and allowed ones whose answer nobody has taken; by lane, run, tool; eldest first.
+        self, agent: str, *, lane: str | None = None, run_id: str | None = None, hold: bool = False
+    ) -> Sequence[Approval]:
+        """Pending rows of an agent, and allowed ones whose answer nobody has taken; of a lane or run; eldest first.
 
         Held, nobody else changes them until this transaction commits; the agent is held before.
         """
@@ -318,7 +317,7 @@ class Ledger(Protocol):
 
     def overdue(self, now: datetime, limit: int) -> Sequence[Approval]:
         """Rows `sending` and claimed before `now`, the last first; and external rows approved, unclaimed, past
-        valid_until."""
+        valid_until, whose agent is not paused."""
         ...
 
     def unsettled(self, limit: int) -> Sequence[Approval]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -11,8 +12,10 @@ from datetime import timedelta
 import pytest
 
 from core.approvals import Approval, Outcome, Status, Verdict
+from core.asks import read_ask
 from core.people import Refusal
 from core.ports import Slow, Unavailable
+from core.service import Opened, Origin
 from core.wording import say
 from tests.core.office import BOT, DANA, DIRECTORY, EVE, FORUM, GROUP, OLA, PAT, SMALL, STRANGER, TOPIC, Office, office
 
@@ -674,6 +677,27 @@ async def test_a_row_that_cannot_be_read_keeps_no_other_from_being_judged_overdu
     here.clock.ahead += timedelta(minutes=51)
     assert await here.approvals.settle_overdue() == 2
     assert {(await here.row(approval)).outcome for approval in (broken, sound)} == {Outcome.UNKNOWN}
+
+
+async def test_what_waits_for_a_paused_agent_keeps_no_other_from_being_judged_overdue(here: Office) -> None:
+    await here.apply((DIRECTORY % f"telegram:{GROUP}").replace("routes:", "  mailing: {owner: dana}\nroutes:"))
+
+    async def allowed(agent: str) -> Approval:
+        here.asked += 1
+        ask = {"agent": agent, "tool": "refund", "arguments": {"number": here.asked}}
+        opened = await here.approvals.open(read_ask(json.dumps(ask), over="http"), Origin(f"w{here.asked}", "r"))
+        assert isinstance(opened, Opened)
+        await here.approvals.decide(
+            opened.approval.id, "dana", Verdict.ALLOW, content_revision=1, note=None, key="k", via="http"
+        )
+        return opened.approval
+
+    held = [await allowed("billing") for _ in range(2)]
+    late = await allowed("mailing")
+    await here.desk.agents.pause("billing")
+    here.clock.ahead += timedelta(hours=2)
+    assert await here.approvals.settle_overdue(limit=2) == 1
+    assert [(await here.row(row)).outcome for row in (*held, late)] == [Outcome.NONE, Outcome.NONE, Outcome.NOT_SENT]
 
 
 async def test_a_command_without_an_agent_is_told_which_there_are(here: Office) -> None:
