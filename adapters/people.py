@@ -55,11 +55,12 @@ _AGENT_COLUMNS = select(
     _agents.generation,
     _agents.version,
 )
-_AGENT = Statement(_AGENT_COLUMNS.where(_agents.id == bindparam("is_agent")))
-_HELD = {
-    "": _AGENT,
-    "share": Statement(_AGENT_COLUMNS.where(_agents.id == bindparam("is_agent")).with_for_update(read=True)),
-    "update": Statement(_AGENT_COLUMNS.where(_agents.id == bindparam("is_agent")).with_for_update()),
+_ONE_AGENT = _AGENT_COLUMNS.where(_agents.id == bindparam("is_agent"))
+# SQLite has one writer at a time, and leaves the words out.
+_AGENT = {
+    "": Statement(_ONE_AGENT),
+    "share": Statement(_ONE_AGENT.with_for_update(read=True)),
+    "update": Statement(_ONE_AGENT.with_for_update()),
 }
 _AGENTS = Statement(_AGENT_COLUMNS.order_by(_agents.id))
 _APPLIED_AGENTS = Statement(
@@ -78,13 +79,6 @@ _GENERATION = Statement(
 )
 _SET_MODE = Statement(
     update(t.agents).where(_agents.id == bindparam("is_agent")).values(mode_set=bindparam("to")).returning(_agents.id)
-)
-# A mode of the file's stands over one that was set before; where the file has none, that one stays.
-_MODE_OF_FILE = Statement(
-    update(t.agents)
-    .where(_agents.id == bindparam("is_agent"), _agents.mode.is_not(None))
-    .values(mode_set=sa.null())
-    .returning(_agents.id)
 )
 _PAUSE = Statement(
     update(t.agents)
@@ -271,9 +265,7 @@ class People:
         return [Actor(*row) for row in self._rows(_IDENTITIES, {"of_person": person_id})]
 
     def agent(self, agent_id: str, hold: Literal["", "share", "update"] = "") -> Agent | None:
-        # SQLite has one writer at a time.
-        held = hold if self._line.dialect.name == "postgresql" else ""
-        rows = self._rows(_HELD[held], {"is_agent": agent_id})
+        rows = self._rows(_AGENT[hold], {"is_agent": agent_id})
         return self._agent(rows[0]) if rows else None
 
     def agents(self) -> Sequence[Agent]:
@@ -419,8 +411,10 @@ class People:
                 # its next reset must not leave out what waits from before.
                 row["version"] = 1 + secrets.randbelow(2**30)
                 ((row["generation"],),) = self._rows(_GENERATION, {"is_agent": agent})
+            if row["mode"] is not None:
+                # A mode of the file's stands over one that was set before; where the file has none, that one stays.
+                row["mode_set"] = None
             self._rows(_put(t.agents, *row), row)
-            self._rows(_MODE_OF_FILE, {"is_agent": agent})
         for gone in self._drop_others(t.agents, agents):
             self._rows(_delete(t.tokens, "kind", "subject"), {"is_kind": "agent", "is_subject": gone})
         for gone in self._drop_others(t.people, people):

@@ -333,8 +333,7 @@ class Agents:
             if person is not None:
                 for row in waiting:
                     if (why := self.directory.may_answer(ledger, row, person)) is not None:
-                        code = "own_request" if why == "own_request" else "not_entitled"
-                        return Refusal(code, self.judge.who_may(ledger, row, why)), changed
+                        return self.judge.refusal(ledger, row, why), changed
             said = Answer(person or Person("", ""), Verdict.DECLINE, key, via, None, storable(text).strip(), True)
             declined = [changes.answer(ledger, self.directory, row, said, now) for row in waiting]
             settled = [row for row in declined if row is not None]
@@ -365,11 +364,11 @@ class Agents:
             for row in ledger.open_rows(agent_id, run_id=run_id, hold=True):
                 if row.runtime is not Runtime.TURN:
                     continue
-                names = self.directory.names(ledger, row)
                 if row.pending:
-                    settled.append(changes.cancel(ledger, row, "run closed", now, names))
+                    settled.append(changes.cancel(ledger, self.directory, row, "run closed", now))
                 elif row.run is not None:
-                    settled.append(changes.end(ledger, row, Outcome.NOT_SENT, say("asker_left"), names, now))
+                    why = say("asker_left")
+                    settled.append(changes.end(ledger, self.directory, row, Outcome.NOT_SENT, why, now))
             return [row for row in settled if row is not None]
 
         settled = await self.store.write(work)

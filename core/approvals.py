@@ -372,6 +372,17 @@ class Approval:
     notify: str | None = None
 
     @property
+    def look_again_at(self) -> datetime:
+        """When time alone does something to a pending row: more people are asked, or it expires."""
+        return min(self.expires_at, self.escalate_at or self.expires_at)
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether it is a draft that ended so that somebody may want it sent again, or put aside."""
+        ended = self.outcome in (Outcome.NOT_SENT, Outcome.UNKNOWN)
+        return self.runtime is Runtime.DRAFT and ended and self.dismissed_at is None
+
+    @property
     def pending(self) -> bool:
         return self.status is Status.PENDING
 

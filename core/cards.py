@@ -411,7 +411,7 @@ def _buttons(call: _Call, around: Surroundings, now: datetime) -> tuple[Button, 
         return (button(Verb.UNDO, "button_undo"),)
     if approval.restore_until is not None and approval.consumed_at is None:
         return (button(Verb.RESTORE, "button_restore"),)
-    if approval.outcome in (Outcome.NOT_SENT, Outcome.UNKNOWN) and approval.dismissed_at is None:
+    if approval.open_ended:
         # Nobody alone sends again what several had to allow.
         again = (button(Verb.AGAIN, "button_again"),) if approval.needed == 1 else ()
         return (*again, button(Verb.DISMISS, "button_dismiss"))

@@ -7,7 +7,6 @@ transaction was faster: then the row is read and judged again (design section 4,
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -177,14 +176,12 @@ def edit(
     return changed
 
 
-def cancel(
-    ledger: Ledger, approval: Approval, by: str, now: datetime, names: Mapping[str, str] | None = None
-) -> Approval | None:
+def cancel(ledger: Ledger, directory: Directory, approval: Approval, by: str, now: datetime) -> Approval | None:
     """Nobody needs the answer any more; whoever waits for it has yet to hear so."""
     ended = ledger.change(approval, status=Status.CANCELLED, decided_at=now, decided_via=by)
     if ended is not None:
         ledger.audit(AuditLine(approval.id, now, "cancelled", ended.revision, identity=by))
-        _tell_agent(ledger, ended, names or {}, now)
+        _tell_agent(ledger, directory, ended, now)
     return ended
 
 
@@ -199,7 +196,7 @@ def claim(ledger: Ledger, approval: Approval, run: str, now: datetime, surface: 
     return claimed
 
 
-def consume(ledger: Ledger, approval: Approval, names: Mapping[str, str], now: datetime) -> Approval:
+def consume(ledger: Ledger, directory: Directory, approval: Approval, now: datetime) -> Approval:
     """Whoever waited has the answer."""
     if approval.consumed_at is not None:
         return approval
@@ -209,18 +206,18 @@ def consume(ledger: Ledger, approval: Approval, names: Mapping[str, str], now: d
         return approval
     if approval.status is not Status.CANCELLED and approval.outcome is Outcome.NONE:
         # Of the others the agent was told when it came to pass.
-        _tell_agent(ledger, consumed, names, now)
+        _tell_agent(ledger, directory, consumed, now)
     return consumed
 
 
 def end(
-    ledger: Ledger, approval: Approval, outcome: Outcome, note: str | None, names: Mapping[str, str], now: datetime
+    ledger: Ledger, directory: Directory, approval: Approval, outcome: Outcome, note: str | None, now: datetime
 ) -> Approval | None:
     """What became of the call; where it never began, whoever waits for it has yet to hear so."""
     ended = ledger.change(approval, outcome=outcome, outcome_note=note, outcome_at=now)
     if ended is not None:
         ledger.audit(AuditLine(approval.id, now, outcome.value, ended.revision))
-        _tell_agent(ledger, ended, names, now)
+        _tell_agent(ledger, directory, ended, now)
     return ended
 
 
@@ -261,9 +258,9 @@ def _line(changed: Approval, action: str, said: Answer, now: datetime) -> AuditL
     )  # fmt: skip
 
 
-def _tell_agent(ledger: Ledger, approval: Approval, names: Mapping[str, str], now: datetime) -> None:
+def _tell_agent(ledger: Ledger, directory: Directory, approval: Approval, now: datetime) -> None:
     """Nobody waits for a draft: its agent reads what became of it."""
     if approval.runtime is not Runtime.DRAFT:
         return
-    text = sentence_for(approval, names) or ""
+    text = sentence_for(approval, directory.names(ledger, approval)) or ""
     ledger.add_update(Update(0, approval.agent, approval.id, now, approval.status.value, approval.outcome.value, text))

@@ -15,7 +15,7 @@ from core.desk import Desk
 from core.people import Refusal
 from core.ports import Ledger, Telling
 from core.service import Approvals
-from core.wording import say, say_on, when_text
+from core.wording import say, when_text
 
 log = logging.getLogger("placet.commands")
 
@@ -87,8 +87,7 @@ class ChatCommands:
         person, rows, language = await self.approvals.store.read(find)
         self.approvals.spoken.note(actor, person.language if person else "")
         if person is None:
-            text = say_on(actor.platform, "not_linked", locale=language, platform=actor.platform)
-            return Reply(text, Tone.ALERT, refused=True, result="not_linked")
+            return not_linked(actor, language)
         if not rows:
             return Reply(say("nothing_waiting", locale=language), Tone.QUIET, result="pending")
         now = self.approvals.clock.now()

@@ -512,8 +512,8 @@ class Desk:
 
     async def remind(self, approval_id: str) -> None:
         """Remind, once per place, under every card that stands; raises Slow or Unavailable to be tried again."""
-        drawn = await self.draw(approval_id)
-        if drawn is None or not drawn.approval.pending:
+        approval = await self.approvals.get(approval_id)
+        if approval is None or not approval.pending:
             return
         rows = await self.store.read(lambda ledger: ledger.posted_for(approval_id, Kind.CARD))
         for row in rows:

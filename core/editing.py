@@ -52,11 +52,13 @@ def editable(approval: Approval) -> list[tuple[str, str, Any]]:
     A value that a card would hide or could not show as it is, is left out: nobody could see what they change.
     """
     presentation = json.loads(approval.presentation)
+    if not presentation.get("editable"):
+        return []
     arguments = json.loads(approval.final_arguments)
     shown = SECRETS.value(arguments)
     labels = {line[1]: line[0] for line in presentation.get("lines") or [] if line[1].startswith("/")}
     found: list[tuple[str, str, Any]] = []
-    for pointer in presentation.get("editable") or []:
+    for pointer in presentation["editable"]:
         value = value_at(arguments, pointer, _MISSING)
         if not isinstance(value, str | int | float | bool) or value_at(shown, pointer, _MISSING) != value:
             continue

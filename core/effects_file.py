@@ -69,7 +69,7 @@ class _Overlay:
 
     def tables(self) -> Tables:
         for path, tool, value in self._each("tools"):
-            self._change(path, tool, effect=_effect(path, value), operations={}, operation_fields=(), fields={},
+            self._change(tool, effect=_effect(path, value), operations={}, operation_fields=(), fields={},
                          defaults={}, reaches_nobody=(), reads="", texts=())  # fmt: skip
             self.own.add(key_of(tool))
         for path, tool, value in self._each("operations"):
@@ -80,24 +80,24 @@ class _Overlay:
             given = {
                 key_of(_name(path, name)): _value((*path, str(name)), each) for name, each in _mapping(path, value)
             }
-            self._change(path, tool, defaults={**self._row(tool).defaults, **given})
+            self._change(tool, defaults={**self._row(tool).defaults, **given})
         for path, tool, value in self._each("url_fields"):
-            self._change(path, tool, url_fields=_names(path, value))
+            self._change(tool, url_fields=_names(path, value))
         for path, tool, value in self._each("recipients"):
-            self._change(path, tool, recipients=_names(path, value))
+            self._change(tool, recipients=_names(path, value))
         for path, tool, value in self._each("amounts"):
             names = tuple(_place(path, name) for name in _list(path, value))
             if len(names) != 2:
                 raise BadEffects(
                     path, "must name two arguments: the amount and its currency, such as [amount, currency]"
                 )
-            self._change(path, tool, amount=(names[0], names[1]))
+            self._change(tool, amount=(names[0], names[1]))
         path = ("effects", "commands")
         for tool in _list(path, self.section.get("commands")):
-            self._change(path, _name(path, tool), command=True)
+            self._change(_name(path, tool), command=True)
         for path, tool, value in self._each("reaches_nobody"):
             found = tuple(_nobody((*path, str(at)), each) for at, each in enumerate(_list(path, value)))
-            self._change(path, tool, reaches_nobody=found)
+            self._change(tool, reaches_nobody=found)
         return Tables(self.rows, SHIPPED.programs, frozenset(self.own))
 
     def _each(self, section: str) -> Iterator[tuple[tuple[str, ...], str, Any]]:
@@ -115,7 +115,7 @@ class _Overlay:
         family = key_of(tool.rpartition(".")[0])
         return self.rows.get(key_of(tool)) or Row(Effect.SEND, family)
 
-    def _change(self, path: tuple[str, ...], tool: str, **changes: Any) -> None:
+    def _change(self, tool: str, **changes: Any) -> None:
         self.rows[key_of(tool)] = replace(self._row(tool), **changes)
 
     def _operations(self, path: tuple[str, ...], tool: str, value: Any) -> None:
@@ -130,7 +130,7 @@ class _Overlay:
         row = self._row(tool)
         before = {} if ANY in given else row.operations
         fields = row.operation_fields or ("operation", "action")
-        self._change(path, tool, operations={**before, **given}, operation_fields=fields)
+        self._change(tool, operations={**before, **given}, operation_fields=fields)
         # What is shipped under the whole name of such an operation would speak beside the administrator's word.
         for key, other in list(self.rows.items()):
             said = key.removeprefix(key_of(tool)) in given or (ANY in given and other.family == key_of(tool))
@@ -150,7 +150,7 @@ class _Overlay:
             fields[key_of(here[-1])] = given
         known = key_of(tool) in self.rows
         # Of a tool that nothing else is said of, the argument says it all.
-        self._change(path, tool, fields=fields, **({} if known else {"effect": Effect.READ}))
+        self._change(tool, fields=fields, **({} if known else {"effect": Effect.READ}))
 
 
 def _nobody(path: tuple[str, ...], value: Any) -> Nobody:

@@ -29,9 +29,10 @@ from core.asking import stands_in
 from core.buttons import Verb
 from core.changes import Answer
 from core.editing import Unchanged, Wrong, edited, form_of, values_of
+from core.effects_rows import worst
 from core.identifiers import new_id
 from core.languages import Spoken
-from core.people import Directory, route_of
+from core.people import Directory, Refusal, route_of
 from core.ports import Clock, Ledger
 from core.rulebooks import RuleBooks
 from core.rules import Rule, Scope, ScopeKind, label_of
@@ -287,11 +288,9 @@ class Judge:
     def reach_of(self, ledger: Ledger, agent: Agent | None, approval: Approval, arguments: str) -> Effect | None:
         """The effect of a row's call with other arguments, which is never less than it was; None where other people, or
         more of them, would have been asked for that."""
-        effect = max(
-            approval.effect, self.books.effect_of(ledger, agent, approval, arguments), key=lambda each: each.rank
-        )
+        effect = worst((approval.effect, self.books.effect_of(ledger, agent, approval, arguments)))
         if effect is not approval.effect:
-            was, now = route_of(approval), self.directory.route(ledger, approval.agent, effect, approval.tool)
+            was, now = route_of(approval), self.directory.route(ledger, agent, approval.agent, effect, approval.tool)
             if (was.ask, was.needed, was.four_eyes) != (now.ask, now.needed, now.four_eyes):
                 return None
         return effect
@@ -375,7 +374,7 @@ class Judge:
         return Judged(replace(by.said(waiting, "undone" if undo else "restored", Tone.GOOD), redraw=True), waiting)
 
     def _afterwards(self, ledger: Ledger, approval: Approval, by: _Pressed) -> Judged | None:
-        if not can_follow_up(approval):
+        if not approval.open_ended:
             return Judged(replace(by.said(approval, "nothing_to_follow_up"), redraw=True))
         if by.press.verb == Verb.DISMISS:
             dismissed = changes.dismiss(ledger, approval, by.answer(Verdict.DECLINE), by.now)
@@ -417,14 +416,14 @@ class Judge:
 
     def end_generation(self, ledger: Ledger, approval: Approval, now: datetime) -> Approval | None:
         """Settle a row of an ended generation: waiting, it is cancelled; allowed and unclaimed, it is not sent."""
-        names = self.directory.names(ledger, approval)
         if approval.pending:
-            return changes.cancel(ledger, approval, "reset", now, names)
+            return changes.cancel(ledger, self.directory, approval, "reset", now)
         # Who runs the call itself must not either, unless it has its answer already.
         told = approval.runtime is Runtime.TURN and approval.consumed_at is not None
         waits = approval.run is not None or not told
         if approval.status is Status.APPROVED and approval.outcome is Outcome.NONE and waits:
-            return changes.end(ledger, approval, Outcome.NOT_SENT, say("agent_was_reset"), names, now)
+            why = say("agent_was_reset")
+            return changes.end(ledger, self.directory, approval, Outcome.NOT_SENT, why, now)
         return None
 
     def end_of_agent(self, ledger: Ledger, agent: Agent, now: datetime) -> list[Approval]:
@@ -435,11 +434,16 @@ class Judge:
             if self.generation_over(row, agent):
                 settled.append(self.end_generation(ledger, row, now))
             elif agent.paused_at is not None and row.status is Status.APPROVED:
-                names = self.directory.names(ledger, row)
-                settled.append(changes.end(ledger, row, Outcome.NOT_SENT, say("agent_was_removed"), names, now))
+                why = say("agent_was_removed")
+                settled.append(changes.end(ledger, self.directory, row, Outcome.NOT_SENT, why, now))
         return [row for row in settled if row is not None]
 
     # Words
+
+    def refusal(self, ledger: Ledger, approval: Approval, why: str) -> Refusal:
+        """Why somebody who is known may not answer, as a value; the words in English."""
+        code = "own_request" if why == "own_request" else "not_entitled"
+        return Refusal(code, self.who_may(ledger, approval, why))
 
     def who_may(self, ledger: Ledger, approval: Approval, why: str, locale: str = "en") -> str:
         who = ", ".join(person.name for person in self.directory.answerers(ledger, approval))
@@ -471,12 +475,6 @@ def answered_key(approval: Approval, agent: Agent | None) -> str:
     if approval.status is Status.APPROVED:
         return "allowed_draft" if draft else "allowed"
     return "declined_draft" if draft else "declined"
-
-
-def can_follow_up(approval: Approval) -> bool:
-    """Whether a draft ended so that somebody may want it sent again, or put aside."""
-    ended = approval.outcome in (Outcome.NOT_SENT, Outcome.UNKNOWN)
-    return approval.runtime is Runtime.DRAFT and ended and approval.dismissed_at is None
 
 
 def storable(text: str) -> str:

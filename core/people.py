@@ -118,13 +118,13 @@ class Directory:
     def __init__(self, language: str = DEFAULT_LANGUAGE) -> None:
         self.default_language = language
 
-    def route(self, ledger: Ledger, agent: str, effect: Effect, tool: str) -> Route:
-        """The first route that matches; without one, the owner is asked in private."""
+    def route(self, ledger: Ledger, known: Agent | None, agent: str, effect: Effect, tool: str) -> Route:
+        """The first route that matches; without one, the owner is asked in private. `known` is the agent where the
+        directory has it."""
         call = {"agent": agent, "effect": effect.value, "tool": tool}
         for route in ledger.routes():
             if all(call.get(key) == wanted for key, wanted in route.match.items()):
                 return route
-        known = ledger.agent(agent)
         return Route(ask=(known.owner,) if known else (), at=("dm",))
 
     def person_at(self, ledger: Ledger, actor: Actor) -> Person | None:
@@ -246,7 +246,7 @@ class Directory:
 
     def principal_missing(self, ledger: Ledger, approval: Approval) -> bool:
         """Whether nobody may answer, since it cannot be told whose own request it is."""
-        return route_of(approval).four_eyes and self.principal(ledger, approval) is None
+        return self.barred(ledger, approval) == ""
 
     def may_set(self, agent: Agent, person: Person) -> bool:
         """Whether this person sets an agent's mode, pauses it and lets it go on: its owner, or an administrator."""

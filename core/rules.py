@@ -100,12 +100,6 @@ class Rule:
     def for_money(self) -> bool:
         return self.ceiling_amount is not None or self.ceiling_currency is not None
 
-    @property
-    def method(self) -> str:
-        """The HTTP method of a host rule whose tool has one, else ""."""
-        method, space, _ = self.scope_value.partition(" ")
-        return method if space and self.scope_kind is ScopeKind.HOST else ""
-
 
 class BadRule(ValueError):
     """A rule that cannot be made; says what would be right."""

@@ -173,7 +173,7 @@ class Approvals:
         call = Call(tool=ask.tool, operation=ask.operation, arguments=ask.arguments, agent=ask.agent, digest=digest,
                     presentation=ask.presentation, unlisted_run=unlisted)  # fmt: skip
         effect = self.books.effect(ledger, agent, call, ask.effect)
-        route = self.directory.route(ledger, ask.agent, effect, ask.tool)
+        route = self.directory.route(ledger, agent, call.agent, effect, call.tool)
         lifetime = min((s for s in (ask.timeout_s, route.timeout_s) if s is not None), default=LIFETIME_DEFAULT_S)
         expires_at = now + timedelta(seconds=max(LIFETIME_MIN_S, min(lifetime, LIFETIME_MAX_S)))
         approval = Approval(
@@ -431,8 +431,7 @@ class Approvals:
         advanced = changes.advance(ledger, approval, self.clock.now())
         approval = advanced or approval
         if (why := self.directory.may_answer(ledger, approval, person)) is not None:
-            code = "own_request" if why == "own_request" else "not_entitled"
-            return _Unanswerable(Refusal(code, self.judge.who_may(ledger, approval, why)), advanced)
+            return _Unanswerable(self.judge.refusal(ledger, approval, why), advanced)
         if self.judge.generation_over(approval, ledger.agent(approval.agent)):
             ended = self.judge.end_generation(ledger, approval, self.clock.now())
             over = Refusal("generation_over", say("generation_over", agent=approval.agent))
@@ -462,9 +461,7 @@ class Approvals:
                 changed = changes.advance(ledger, approval, now)
                 approval = changed or approval
                 if approval.pending:
-                    return Taken(
-                        approval, until=min(approval.expires_at, approval.escalate_at or approval.expires_at)
-                    ), changed
+                    return Taken(approval, until=approval.look_again_at), changed
                 if approval.runtime is Runtime.EXTERNAL:
                     return Taken(approval), changed
                 runs = approval.status is Status.APPROVED and approval.run is not None
@@ -473,12 +470,11 @@ class Approvals:
                         ended = self.judge.end_generation(ledger, approval, now)
                         if ended is None:
                             continue
-                        return self._consumed(ledger, ended, {}, now, touched), ended
+                        return self._consumed(ledger, ended, now, touched), ended
                     if (until := _not_before(approval, agent, now)) is not None:
                         return Taken(approval, until=until), changed
                 if not runs:
-                    names = self.directory.names(ledger, approval)
-                    return self._consumed(ledger, approval, names, now, touched), changed
+                    return self._consumed(ledger, approval, now, touched), changed
                 if approval.claim_token is None and approval.outcome is Outcome.NONE:
                     claimed = changes.claim(ledger, approval, run, now)
                     if claimed is None or claimed.claim_token is None:
@@ -491,7 +487,7 @@ class Approvals:
                     if broken is None:
                         continue
                     return Taken(broken), broken
-                return self._consumed(ledger, approval, {}, now, touched), changed
+                return self._consumed(ledger, approval, now, touched), changed
 
         touched: dict[str, int] = {}
         taken, told = await self.store.write(work)
@@ -500,12 +496,9 @@ class Approvals:
         self.tell_touched(touched.items())
         return taken
 
-    @staticmethod
-    def _consumed(
-        ledger: Ledger, approval: Approval, names: Mapping[str, str], now: datetime, touched: dict[str, int]
-    ) -> Taken:
+    def _consumed(self, ledger: Ledger, approval: Approval, now: datetime, touched: dict[str, int]) -> Taken:
         """The answer that this run takes with it; a draft's card offers no Restore from here on."""
-        consumed = changes.consume(ledger, approval, names, now)
+        consumed = changes.consume(ledger, self.directory, approval, now)
         if consumed is not approval and approval.restore_until is not None:
             touched[consumed.id] = consumed.revision
         return Taken(consumed)
@@ -602,26 +595,26 @@ class Approvals:
                 changed = changes.advance(ledger, approval, now)
                 approval = changed or approval
                 if approval.pending:
-                    ended = changes.cancel(ledger, approval, by, now, self.directory.names(ledger, approval))
+                    ended = changes.cancel(ledger, self.directory, approval, by, now)
                     if ended is None:
                         continue
-                    return (changes.consume(ledger, ended, {}, now), ended) if claimed_too else (ended, ended)
+                    answer = changes.consume(ledger, self.directory, ended, now) if claimed_too else ended
+                    return answer, ended
                 if not claimed_too:
                     if approval.status is Status.CANCELLED:
                         return approval, None
-                    code = "expired" if approval.status is Status.EXPIRED else "already_decided"
-                    return Refusal(code, self.judge.what_happened(ledger, approval, now)), changed
+                    return self._final(ledger, approval, now), changed
                 if approval.status is Status.APPROVED and approval.run is not None:
                     if approval.outcome is Outcome.NONE:
                         ended = self._end(ledger, approval, Outcome.NOT_SENT, say("asker_left"), now)
                     elif approval.outcome is Outcome.SENDING:
                         ended = self._end(ledger, approval, Outcome.UNKNOWN, say("asker_left_running"), now)
                     else:
-                        return changes.consume(ledger, approval, {}, now), changed
+                        return changes.consume(ledger, self.directory, approval, now), changed
                     if ended is None:
                         continue
-                    return changes.consume(ledger, ended, {}, now), ended
-                return changes.consume(ledger, approval, self.directory.names(ledger, approval), now), changed
+                    return changes.consume(ledger, self.directory, ended, now), ended
+                return changes.consume(ledger, self.directory, approval, now), changed
 
         answer, told = await self.store.write(work)
         if told is not None:
@@ -794,7 +787,7 @@ class Approvals:
     def _end(
         self, ledger: Ledger, approval: Approval, outcome: Outcome, note: str | None, now: datetime
     ) -> Approval | None:
-        return changes.end(ledger, approval, outcome, note, self.directory.names(ledger, approval), now)
+        return changes.end(ledger, self.directory, approval, outcome, note, now)
 
     # After a commit
 

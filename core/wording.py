@@ -60,12 +60,6 @@ def words_of(key: str, locale: str = DEFAULT_LANGUAGE, number: int | None = None
     return catalogue.gettext(key) if words == key else words
 
 
-def language_of(tag: str) -> str:
-    """The language we speak of a tag as platforms write it (de, de-AT); "" where we speak none."""
-    language = re.split("[-_]", tag.lower())[0]
-    return language if language in LANGUAGES else ""
-
-
 def say(key: str, *, locale: str = "en", **values: object) -> str:
     """The words of `key` with raw values: texts are made visible, on one line, at most 120 units each.
 

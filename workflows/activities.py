@@ -257,7 +257,7 @@ def reference_in(document: bytes) -> str | None:
 
 def _first(approval: Approval) -> datetime | None:
     """When a run that has just met its row looks at it again; a row that is answered already it looks at now."""
-    return min(approval.expires_at, approval.escalate_at or approval.expires_at) if approval.pending else None
+    return approval.look_again_at if approval.pending else None
 
 
 def row_of(taken: Taken, people: Mapping[str, str]) -> Row:

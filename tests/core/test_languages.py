@@ -21,7 +21,6 @@ from core.wording import (
     LANGUAGES,
     LOCALES,
     fill,
-    language_of,
     moment_text,
     relative_text,
     say,
@@ -290,9 +289,3 @@ def test_the_model_is_told_in_english_whatever_the_people_read() -> None:
     assert sentence_for(row) == (
         "Approved and started, but it broke off. It may or may not have happened. Do not repeat it unasked."
     )
-
-
-def test_a_platforms_tag_of_a_language_is_read() -> None:
-    assert [language_of(tag) for tag in ("de", "de-AT", "de_CH", "en-GB", "fr", "", "DE")] == [
-        "de", "de", "de", "en", "", "", "de",
-    ]  # fmt: skip
