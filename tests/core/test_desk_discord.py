@@ -54,6 +54,13 @@ class Both:
     def shown(self, channel: int = CHANNEL) -> Message:
         return self.world.channel(channel).last("refund")
 
+    async def allowed(self, card: Message) -> None:
+        """Press Allow on an edited card: that is drawn first and written down then, and Allow waits for both."""
+        told = "still being attached"
+        while "still being attached" in told:
+            told = (await self.world.answer(self.world.press(DANA, CHANNEL, card.id, label="Allow"), 10)).text
+        assert "Allowed" in told
+
     async def settled(self, card: Message, words: str) -> None:
         await self.office.until(lambda: (not card.labels and words in markdown.shown(card)[0]) or None)
 
@@ -130,12 +137,9 @@ async def test_an_edit_here_is_shown_there_and_the_edited_text_is_what_is_allowe
     assert "Look at the new text" in (await both.world.answer(sent, 10)).text
     await both.office.until(lambda: "charged twice" in both.office.world.chat(GROUP).message(other.id).text or None)
     await both.office.told(both.office.press(other, "Edit…"))
-    prompt = await both.office.until(
-        lambda: next((each for each in both.office.seen().messages if each.force_reply), None)
-    )
-    both.office.say("charged three times", to=prompt)
+    both.office.say("charged three times", to=await both.office.prompt())
     await both.office.until(lambda: "charged three times" in markdown.shown(both.shown())[0] or None)
-    assert "Allowed" in (await both.world.answer(both.world.press(DANA, CHANNEL, card.id, label="Allow"), 10)).text
+    await both.allowed(card)
     row = await both.office.row(approval)
     assert (row.status, row.content_revision) == (Status.APPROVED, 3)
     assert '"charged three times"' in row.final_arguments
