@@ -27,9 +27,10 @@ from core.asks import read_ask
 from core.commands import ChatCommands
 from core.desk import Desk
 from core.people import Directory
-from core.ports import Admission, Hooks
+from core.ports import Hooks
 from core.redaction import Redaction
 from core.service import Approvals, Opened, Origin
+from tests.core.door import OpenGate
 from tests.faulty import Faulty
 
 T = TypeVar("T")
@@ -65,15 +66,6 @@ class TurnedClock:
 
     def now(self) -> datetime:
         return datetime.now(UTC) + self.ahead
-
-
-class OpenGate:
-    """As with Redis down: the database has to be right alone."""
-
-    async def admit(self, press: types.Press) -> Admission:
-        return Admission()
-
-    async def settle(self, press: types.Press, reply: types.Reply) -> None: ...
 
 
 @dataclass

@@ -28,7 +28,8 @@ from core.ports import Hooks
 from core.redaction import Redaction
 from core.service import Approvals, Opened, Origin
 from tests.bots.slack_bench import CHANNEL, DANA, GUEST, OLA, OUTSIDER, PRIVATE, SHARED, Setting, slack
-from tests.core.office import Free, OpenGate, Rung, TurnedClock, ended
+from tests.core.door import OpenGate
+from tests.core.office import Free, Rung, TurnedClock, ended
 
 # Dana is asked and may answer; Gus, a guest, is linked and asked; Ola is linked and only looks on; Otto is nobody.
 DIRECTORY = """

@@ -36,8 +36,9 @@ from core.approvals import (
 from core.asks import read_ask
 from core.buttons import new_token
 from core.people import Directory, Refusal
-from core.ports import Admission, Ledger, Slow, Store
+from core.ports import Ledger, Slow, Store
 from core.service import Approvals, Opened, Origin
+from tests.core.door import OpenGate, Silence
 from tests.faulty import Faulty
 from workflows.activities import Bookkeeping, Posts
 from workflows.approval import ApprovalWorkflow
@@ -70,31 +71,11 @@ class Clock:
         return self.set or datetime.now(UTC)
 
 
-class OpenGate:
-    async def admit(self, press: Press) -> Admission:
-        return Admission()
-
-    async def settle(self, press: Press, reply: Reply) -> None: ...
-
-
-class Quiet:
+class Quiet(Silence):
     """A feed and a meter that tell nobody; the nudges are counted."""
 
     def __init__(self) -> None:
         self.nudges: list[str] = []
-
-    async def publish(self, approval_id: str, revision: int) -> None: ...
-
-    def subscribe(self) -> Any:
-        raise NotImplementedError
-
-    def press(self, platform: str, result: str, seconds: float) -> None: ...
-
-    def decision(self, verdict: str, via: str) -> None: ...
-
-    def redraw(self, platform: str, result: str) -> None: ...
-
-    def outcome(self, outcome: str) -> None: ...
 
     def nudge(self, result: str) -> None:
         self.nudges.append(result)
