@@ -89,10 +89,6 @@ class Listener:
     def another(self, update: dict[str, Any]) -> None:
         self.heard.append({"by": "another"} | update)
 
-    @workflow.query
-    def so_far(self) -> list[Any]:
-        return self.heard
-
     @workflow.run
     async def run(self, enough: int) -> list[Any]:
         await workflow.wait_condition(lambda: len(self.heard) >= enough)
