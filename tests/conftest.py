@@ -8,11 +8,12 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser
 from redis import Redis
 
 from adapters.embedded import Server, TemporalServer, ValkeyServer
-from tests.services import CHROMIUM_FLAGS, PostgresServer, chromium, run, temporal_in
+from tests.browser import a_browser
+from tests.services import PostgresServer, run, temporal_in
 
 # What a failure found by chance was made from, so that it can be made again.
 hypothesis.settings.register_profile("placet", print_blob=True)
@@ -111,9 +112,5 @@ def database_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
     """A headless Chromium."""
-    async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
-        try:
-            yield launched
-        finally:
-            await launched.close()
+    async with a_browser() as launched:
+        yield launched

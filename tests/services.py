@@ -24,17 +24,6 @@ from adapters.embedded import HOST, Server, TemporalServer
 
 T = TypeVar("T")
 
-CHROMIUM_FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
 
 def free_port() -> int:
     """A port of the loopback address that nothing listens on.
@@ -60,15 +49,6 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to its end on a loop and a thread of its own, so that it may be called with a loop running."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
-
-
-def chromium() -> str:
-    """The path of the installed Chromium."""
-    mac = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
-    for name in ("chromium", "chromium-browser", "google-chrome", mac):
-        if path := shutil.which(name):
-            return path
-    raise FileNotFoundError("no Chromium is installed: run deploy/bootstrap.sh test")
 
 
 class PostgresServer(Server):

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Coroutine
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 from slack_sdk.web.async_client import AsyncWebClient
 from telegram import Bot, ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, ReplyParameters, Update
 
 from adapters.sandbox import Sandbox
+from tests.browser import a_browser
 from tests.looks import hard_to_read, without_name
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -23,17 +23,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 TOKEN = "7000000001:sandbox-token"
 FORUM = -1001234
 TOPIC = 31
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 CARD = InlineKeyboardMarkup(
     [[InlineKeyboardButton("Allow", callback_data="a.t.1"), InlineKeyboardButton("Decline", callback_data="d.t.1")]]
 )
@@ -41,12 +30,8 @@ CARD = InlineKeyboardMarkup(
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    if not CHROMIUM.exists():
-        pytest.fail("Chromium is missing: apt-get update && apt-get install -y chromium")
-    async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    async with a_browser() as started:
         yield started
-        await started.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 from statistics import median
 
-from playwright.async_api import Browser, Error, async_playwright
+from playwright.async_api import Browser, Error
 
 from tests.bench.figures import Figure
-from tests.services import CHROMIUM_FLAGS, chromium, free_port
+from tests.browser import a_browser
+from tests.services import free_port
 
 STARTS = 3
 BAR_S = 10.0
@@ -21,12 +22,8 @@ BAR_S = 10.0
 
 async def measure_demo(folder: Path) -> list[Figure]:
     """A new data folder at each start; the first start only warms the machine."""
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
-        try:
-            took = [await seconds_to_card(browser, folder / f"demo-{number}") for number in range(STARTS + 1)][1:]
-        finally:
-            await browser.close()
+    async with a_browser() as browser:
+        took = [await seconds_to_card(browser, folder / f"demo-{number}") for number in range(STARTS + 1)][1:]
     against = f"median of {STARTS} starts, each with a new data folder"
     return [Figure("start of the demo to the first card on screen", median(took), "s", bar=BAR_S, bar_is="value",
                    against=against, cause=f"The machine's load was {os.getloadavg()[0]:.1f}.")]  # fmt: skip

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright, expect
+from playwright.async_api import Browser, expect
 
+from tests.browser import a_browser
 from tests.e2e.demonstration import PLATFORMS, WAIT_MS, Chats, Demo, demonstrating
 from tests.looks import hard_to_read, without_name
-from tests.services import CHROMIUM_FLAGS, chromium
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -26,10 +26,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
+    async with a_browser() as launched:
         yield launched
-        await launched.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
