@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from core.approvals import (
     Actor,
@@ -28,7 +28,9 @@ from core.approvals import (
     Update,
     Vote,
 )
-from core.rules import Rule
+
+if TYPE_CHECKING:
+    from core.rules import Rule
 
 T = TypeVar("T")
 

@@ -126,6 +126,14 @@ async def test_help_names_every_command() -> None:
     assert [name for name in commands.split(", ") if f"\n  {name} " not in told.out] == []
 
 
+async def test_help_loads_no_model_of_an_ask() -> None:
+    """They take longer to load than a person likes to wait for a page of help."""
+    code = "import sys, adapters.__main__; print({'pydantic', 'core.rules'} & sys.modules.keys())"
+    started = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
+    out, _ = await started.communicate()
+    assert (started.returncode, out.decode()) == (0, "set()\n")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
