@@ -335,7 +335,7 @@ class Agents:
                     if (why := self.directory.may_answer(ledger, row, person)) is not None:
                         return self.judge.refusal(ledger, row, why), changed
             said = Answer(person or Person("", ""), Verdict.DECLINE, key, via, None, storable(text).strip(), True)
-            declined = [changes.answer(ledger, self.directory, row, said, now) for row in waiting]
+            declined = [changes.answer(ledger, row, said, now) for row in waiting]
             settled = [row for row in declined if row is not None]
             if settled:
                 return _declined(settled, delivery), changed + settled

@@ -7,6 +7,7 @@ transaction was faster: then the row is read and judged again (design section 4,
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -71,15 +72,16 @@ def advance(ledger: Ledger, approval: Approval, now: datetime) -> Approval | Non
     return None
 
 
-def answer(ledger: Ledger, directory: Directory, approval: Approval, said: Answer, now: datetime) -> Approval | None:
+def answer(
+    ledger: Ledger, approval: Approval, said: Answer, now: datetime, given: Collection[str] = ()
+) -> Approval | None:
     """A decline declines; an Allow is counted, and allows once as many as are needed have given theirs.
 
-    Votes are counted of those who may still answer at this moment, to this very content.
+    `given` are those whose Allow counts already (`given` below); without them this one stands alone.
     """
     allow = said.verdict is Verdict.ALLOW
     person = said.person
-    alone = not allow or approval.needed == 1
-    decides = alone or len(allowing(ledger, directory, approval) | {person.id}) >= approval.needed
+    decides = not allow or len({*given, person.id}) >= approval.needed
     columns: dict[str, Any] = {}
     if decides:
         draft = approval.runtime is Runtime.DRAFT
@@ -118,12 +120,12 @@ def allowing(ledger: Ledger, directory: Directory, approval: Approval) -> set[st
     return {who.id for who in voters if who is not None and directory.may_answer(ledger, approval, who) is None}
 
 
-def counted(ledger: Ledger, directory: Directory, approval: Approval, person: Person, verdict: Verdict) -> int | None:
-    """How many have allowed a waiting row when the one who says so again is among them; None for any other answer."""
+def given(ledger: Ledger, directory: Directory, approval: Approval, verdict: Verdict) -> Collection[str]:
+    """Whose Allow counts beside an answer: of those who may still give one, to this very content; nobody's where one
+    answer decides."""
     if verdict is not Verdict.ALLOW or approval.needed == 1:
-        return None
-    given = allowing(ledger, directory, approval)
-    return len(given) if person.id in given and len(given) < approval.needed else None
+        return ()
+    return allowing(ledger, directory, approval)
 
 
 def allow_unasked(ledger: Ledger, approval: Approval, why: str, now: datetime) -> Approval | None:

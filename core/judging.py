@@ -220,19 +220,19 @@ class Judge:
         return self._decide(ledger, approval, by, by.answer(Verdict.DECLINE, note, unasked))
 
     def _decide(self, ledger: Ledger, approval: Approval, by: _Pressed, said: Answer) -> Judged | None:
-        if (given := changes.counted(ledger, self.directory, approval, by.person, said.verdict)) is not None:
-            return Judged(by.said(approval, "vote_stands", given=given, needed=approval.needed))
-        changed = changes.answer(ledger, self.directory, approval, said, by.now)
+        given = changes.given(ledger, self.directory, approval, said.verdict)
+        if by.person.id in given and len(given) < approval.needed:
+            return Judged(by.said(approval, "vote_stands", given=len(given), needed=approval.needed))
+        changed = changes.answer(ledger, approval, said, by.now, given)
         if changed is None:
             return None
-        reply = self._answered(ledger, changed, by)
-        return Judged(replace(reply, redraw=True, result=_result(changed)), changed)
-
-    def _answered(self, ledger: Ledger, changed: Approval, by: _Pressed) -> Reply:
         if changed.pending:
-            given = len(changes.allowing(ledger, self.directory, changed))
-            return by.said(changed, "vote_counted", Tone.GOOD, given=given, needed=changed.needed)
-        return by.said(changed, answered_key(changed, by.agent), Tone.GOOD, agent=changed.agent, tool=changed.tool)
+            count = len({*given, by.person.id})
+            reply = by.said(changed, "vote_counted", Tone.GOOD, given=count, needed=changed.needed)
+        else:
+            key = answered_key(changed, by.agent)
+            reply = by.said(changed, key, Tone.GOOD, agent=changed.agent, tool=changed.tool)
+        return Judged(replace(reply, redraw=True, result=_result(changed)), changed)
 
     def _too_late(self, ledger: Ledger, approval: Approval, by: _Pressed) -> Reply:
         press, posted = by.press, by.posted
@@ -316,7 +316,7 @@ class Judge:
         label = label_of(chosen)
         # On every card of it, for all who see them: that something was allowed for good.
         answer = by.answer(Verdict.ALLOW, say("always_note", label=label))
-        changed = changes.answer(ledger, self.directory, approval, answer, by.now)
+        changed = changes.answer(ledger, approval, answer, by.now)
         if changed is None:
             return None
         saved = ledger.add_rule(

@@ -362,12 +362,13 @@ class Approvals:
                 return Refusal("changed", say("changed_look_again"))
             if note is not None and len(note) > NOTE_LIMIT:
                 return Refusal("note_too_long", say("note_too_long", limit=NOTE_LIMIT))
-            if changes.counted(ledger, self.directory, current, person, verdict) is not None:
+            given = changes.given(ledger, self.directory, current, verdict)
+            if person.id in given and len(given) < current.needed:
                 # Theirs is counted already; the same again is no other answer.
                 return current
             said = Answer(person, verdict, key, via, None, storable(note or "").strip() or None, by_message,
                           ledger.show(shown, now) if shown else None)  # fmt: skip
-            return changes.answer(ledger, self.directory, current, said, now)
+            return changes.answer(ledger, current, said, now, given)
 
         return await self._answered(approval_id, person_id, via, judge)
 
