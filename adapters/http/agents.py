@@ -19,7 +19,7 @@ from adapters.http.services import Services
 from adapters.http.views import View
 from adapters.http.watch import Watch
 from core.agents import Agents
-from core.approvals import Agent, Mode, Outcome, Permission, Person, Runtime, Status, Update
+from core.approvals import Agent, Mode, Outcome, Person, Runtime, Status, Update
 from core.people import Refusal
 from core.ports import Ledger
 from core.rules import BadRule, Rule, Scope, ScopeKind, scope_named
@@ -84,21 +84,11 @@ class UpdatesView(View):
     next: int = Field(description="Give it as `since` to go on after these.")
 
 
-async def person_of(services: Services, caller: Caller) -> Person | None:
-    """The person behind a person's token; None behind the admin token."""
-    if caller.kind is not Kind.PERSON:
-        return None
-    person = await services.store.read(lambda ledger: ledger.person(caller.subject))
-    if person is None:
-        raise Problem("bad_token", "The person of this token has left the directory.")
-    return person
-
-
-async def setting(services: Services, caller: Caller) -> Person | None:
-    """Who sets something for an agent; no agent sets anything for itself."""
+def setting(caller: Caller) -> Person | None:
+    """Who sets something for an agent, None behind the admin token; no agent sets anything for itself."""
     if caller.kind is Kind.AGENT:
         raise Problem("not_yours", "An agent's token sets nothing; use its owner's, or the admin token.")
-    return await person_of(services, caller)
+    return caller.person
 
 
 def shown(agent: Agent | Refusal) -> AgentView:
@@ -125,12 +115,11 @@ async def agent(services: Using, caller: By, agent: AgentInPath) -> AgentView:
     if caller.kind is Kind.AGENT and caller.subject != agent:
         raise Problem("other_agent", f"This token reads {caller.subject} only.")
     found = await Agents(door(services)).agent(agent)
-    person = await person_of(services, caller)
     if (
         isinstance(found, Agent)
-        and person is not None
-        and Permission.VIEW not in person.permissions
-        and not services.directory.may_rule(found, person)
+        and not caller.views
+        and caller.person is not None
+        and not services.directory.may_rule(found, caller.person)
     ):
         raise Problem("needs_permission", "Reading needs a role with approvals:view.")
     return shown(found)
@@ -142,7 +131,7 @@ async def agent(services: Using, caller: By, agent: AgentInPath) -> AgentView:
 async def mode(request: Request, services: Using, caller: By, agent: AgentInPath) -> AgentView:
     """What the agent asks for from its next call on; what waits already goes on waiting. For its owner and
     administrators."""
-    person = await setting(services, caller)
+    person = setting(caller)
     body = await read_json(request, ModeBody, services.limits.body)
     return shown(await Agents(door(services)).set_mode(agent, Mode(body.mode), person))
 
@@ -169,7 +158,7 @@ async def done(
     services: Services, caller: Caller, agent: str,
     do: Callable[[Agents, str, Person | None], Awaitable[Agent | Refusal]],
 ) -> AgentView:  # fmt: skip
-    person = await setting(services, caller)
+    person = setting(caller)
     return shown(await do(Agents(door(services)), agent, person))
 
 
@@ -179,7 +168,7 @@ async def done(
 @router.get("/agents/{agent}/rules", summary="List an agent's rules", responses=answers(401, 403, 404, 422, 500, 503))
 async def rules(services: Using, caller: By, agent: AgentInPath) -> RulesView:
     """The standing rules, the eldest first. For its owner, administrators, and whoever may make rules."""
-    found = await Agents(door(services)).rules(agent, await setting(services, caller))
+    found = await Agents(door(services)).rules(agent, setting(caller))
     if isinstance(found, Refusal):
         raise refused(found)
     return RulesView(rules=[rule_view(rule) for rule in found])
@@ -191,7 +180,7 @@ async def rules(services: Using, caller: By, agent: AgentInPath) -> RulesView:
 async def add_rule(request: Request, services: Using, caller: By, agent: AgentInPath) -> RuleView:
     """A standing rule. Made again for the same scope, it takes the place of the one before. Pending approvals that it
     covers are allowed by it. A rule for money has a ceiling and an expiry, and is made by administrators alone."""
-    person = await setting(services, caller)
+    person = setting(caller)
     body = await read_json(request, RuleBody, services.limits.body)
     scope = await scope_of(services, agent, body)
     ceiling = None if body.ceiling is None else (body.ceiling.amount, body.ceiling.currency)
@@ -230,7 +219,7 @@ async def remove_rule_by_id(services: Using, caller: By, rule_id: str) -> RuleVi
 
 
 async def removed(services: Services, caller: Caller, rule_id: str, agent: str | None = None) -> RuleView:
-    person = await setting(services, caller)
+    person = setting(caller)
     gone = Problem("unknown_rule", "No rule has this id; GET /v1/agents/{agent}/rules lists them.")
     rule = await services.store.read(lambda ledger: ledger.rule(rule_id)) if ID.fullmatch(rule_id) else None
     if rule is None or agent not in (None, rule.agent):

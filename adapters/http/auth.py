@@ -12,7 +12,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from adapters.http.problems import Problem
 from adapters.http.services import Services
-from core.approvals import Approval, Permission
+from core.approvals import Approval, Permission, Person
 from core.people import hash_of
 from core.ports import Ledger
 
@@ -35,16 +35,20 @@ class Caller:
     kind: Kind
     id: str
     subject: str = ""
-    permissions: frozenset[Permission] = frozenset()
+    person: Person | None = None
+
+    def __post_init__(self) -> None:
+        # Elsewhere nobody stands for the admin token, which may everything.
+        assert (self.person is None) == (self.kind is not Kind.PERSON)
 
     @property
     def administers(self) -> bool:
-        return self.kind is Kind.ADMIN or Permission.ADMIN in self.permissions
+        return self.kind is Kind.ADMIN or self._may(Permission.ADMIN)
 
     @property
     def views(self) -> bool:
         """Whether there is anything that this caller may list."""
-        return self.kind is not Kind.PERSON or Permission.VIEW in self.permissions
+        return self.kind is not Kind.PERSON or self._may(Permission.VIEW)
 
     def sees(self, approval: Approval) -> bool:
         """An agent sees only what it asked for; a person needs approvals:view."""
@@ -53,6 +57,9 @@ class Caller:
     def asked(self, approval: Approval) -> bool:
         """Whether this is the asking agent's own token, the only one that is shown the arguments."""
         return self.kind is Kind.AGENT and approval.agent == self.subject
+
+    def _may(self, permission: Permission) -> bool:
+        return self.person is not None and permission in self.person.permissions
 
 
 def services_of(request: Request) -> Services:
@@ -76,7 +83,7 @@ async def identify(services: Services, token: str) -> Caller | None:
             return Caller(Kind.AGENT, token_id, subject)
         person = ledger.person(subject)
         # The token of somebody who has left the directory is nobody's.
-        return Caller(Kind.PERSON, token_id, subject, person.permissions) if person else None
+        return Caller(Kind.PERSON, token_id, subject, person) if person else None
 
     return await services.store.read(find)
 

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from adapters.http.agents import person_of
 from adapters.http.approvals import NAME, door
 from adapters.http.auth import By, Caller, Kind, Using, Via
 from adapters.http.bodies import LaneInPath, MessageBody, RunInPath, read_json
@@ -85,7 +84,7 @@ async def message(
     if caller.kind is Kind.ADMIN:
         raise Problem("needs_person", "What is written here may decline: use the agent's own token or a person's.")
     body = await read_json(request, MessageBody, services.limits.body)
-    person = await person_of(services, caller)
+    person = caller.person
     if person is not None and Permission.ANSWER not in person.permissions:
         raise Problem("needs_permission", "Writing where a turn waits needs a role with approvals:answer.")
     whose = await whose_lane(services, caller, lane, agent)
