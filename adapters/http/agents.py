@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
-from adapters.http.approvals import ID, WAIT, door, seconds_of, unless_gone
+from adapters.http.approvals import ID, Wait, door, seconds_of, unless_gone
 from adapters.http.auth import By, Caller, Kind, Using
 from adapters.http.bodies import AgentInPath, ModeBody, RuleBody, read_json
 from adapters.http.openapi import answers, body_of
@@ -238,9 +238,7 @@ async def removed(services: Services, caller: Caller, rule_id: str, agent: str |
 async def updates(
     request: Request, services: Using, caller: By, agent: AgentInPath,
     since: Annotated[int, Query(ge=0, le=2**53, description="`next` of the answer before; 0 at first.")] = 0,
-    wait: Annotated[
-        str, Query(pattern=WAIT, examples=["30s"], description="How long to wait, at most 60s; 30s, 1m or 500ms."),
-    ] = "0s",
+    wait: Wait = "0s",
 ) -> Response:  # fmt: skip
     """The outcomes of the agent's drafts after the number `since`, at most 100, as soon as there are any. For its own
     token and the admin token."""

@@ -31,6 +31,9 @@ from core.service import Approvals, Origin
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # At most a minute, so that no wait is cut short in silence.
 WAIT = r"^(([0-5]?[0-9]|60)s?|[01]m|([0-9]{1,4}|[0-5][0-9]{4}|60000)ms)$"
+Wait = Annotated[
+    str, Query(pattern=WAIT, examples=["30s"], description="How long to wait, at most 60s; 30s, 1m or 500ms.")
+]
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 T = TypeVar("T")
 NAME = r"^[^\x00-\x1f\x7f]+$"
@@ -165,12 +168,7 @@ async def rows(
 
 @router.get("/{approval_id}", response_model=ApprovalView, summary="Read, and wait for the answer",
             responses=answers(401, 403, 404, 422, 500, 503))  # fmt: skip
-async def read(
-    request: Request, services: Using, caller: By, approval_id: str,
-    wait: Annotated[
-        str, Query(pattern=WAIT, examples=["30s"], description="How long to wait, at most 60s; 30s, 1m or 500ms."),
-    ] = "0s",
-) -> Response:  # fmt: skip
+async def read(request: Request, services: Using, caller: By, approval_id: str, wait: Wait = "0s") -> Response:
     """Answers at once when the approval is final, else as soon as it is, or as it stands when `wait` is over.
 
     A pending answer after a wait is no error: ask again.
