@@ -267,10 +267,13 @@ class Approvals:
 
         return await self.store.read(find)
 
-    def surroundings(self, ledger: Ledger, approval: Approval, allowing: Collection[str] | None = None) -> Surroundings:
+    def surroundings(
+        self, ledger: Ledger, approval: Approval, allowing: Collection[str] | None = None, *, buttons: bool = True
+    ) -> Surroundings:
         """What a card says of an approval that its row does not: people's names, votes, whether its agent is paused.
 
-        `allowing`: the ids of those whose Allow counts, where they are known already.
+        `allowing`: the ids of those whose Allow counts, where they are known already. `buttons`: whether its buttons
+        are shown.
         """
         agent = ledger.agent(approval.agent)
         allowed: tuple[str, ...] = ()
@@ -282,7 +285,7 @@ class Approvals:
             unlisted_run=runs_unlisted(approval.tool, json.loads(approval.run) if approval.run else None, agent),
             allowed=allowed,
             paused=agent is not None and agent.paused_at is not None,
-            always=approval.pending and bool(self.judge.offers(ledger, approval, agent)),
+            always=buttons and approval.pending and bool(self.judge.offers(ledger, approval, agent)),
         )
 
     # Deciding

@@ -183,7 +183,7 @@ async def page(services: Services, caller: Caller, *approvals: Approval) -> Page
             for approval in approvals
         ]
         surroundings = [
-            services.approvals.surroundings(ledger, approval, given)
+            services.approvals.surroundings(ledger, approval, given, buttons=False)
             for approval, given in zip(approvals, votes, strict=True)
         ]
         return names, surroundings, votes
