@@ -249,19 +249,13 @@ async def updates(
     agents = Agents(door(services))
     if isinstance(known := await agents.agent(agent), Refusal):
         raise refused(known)
-    found = await agents.updates(agent, since)
     seconds = min(seconds_of(wait), services.limits.wait_s)
-    if not found and seconds > 0:
-        watch: Watch = request.app.state.watch
-        waiting = watch.until_heard(
-            lambda: agents.updates(agent, since),
-            lambda row: row.agent == agent and row.runtime is Runtime.DRAFT,
-            seconds,
-        )
-        heard = await unless_gone(request, waiting)
-        if heard is None:
-            return Response(status_code=499)
-        found = heard
+    watch: Watch = request.app.state.watch
+    found = await agents.updates(agent, since) if seconds <= 0 else await unless_gone(request, watch.until_heard(
+        lambda: agents.updates(agent, since), lambda row: row.agent == agent and row.runtime is Runtime.DRAFT, seconds,
+    ))  # fmt: skip
+    if found is None:
+        return Response(status_code=499)
     return JSONResponse(UpdatesView(updates=[update_view(each) for each in found],
                                     next=found[-1].number if found else since).model_dump(mode="json"))  # fmt: skip
 
