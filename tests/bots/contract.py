@@ -207,7 +207,12 @@ class Door:
 
     async def pressed(self, count: int = 1) -> list[Press]:
         """The presses that were decided, once there are so many."""
-        async with asyncio.timeout(10):
-            while len(self.presses) < count:
-                await asyncio.sleep(0.005)
+        await eventually(lambda: len(self.presses) >= count)
         return self.presses
+
+
+async def eventually(check: Callable[[], object]) -> None:
+    """Wait until `check` answers something true."""
+    async with asyncio.timeout(10):
+        while not check():
+            await asyncio.sleep(0.005)

@@ -15,7 +15,7 @@ from core.approvals import Button, Card, Field, Form, Reply, Tone
 from core.buttons import ButtonData, Verb, new_token, unpack
 from core.ports import Forming, Gone, Moved, Refused, Slow, Unavailable
 from core.wording import LANGUAGES, fill, say
-from tests.bots.contract import CARDS, FILE, PLAIN, ROWS, Bench, Door, bench_of, settled
+from tests.bots.contract import CARDS, FILE, PLAIN, ROWS, Bench, Door, bench_of, eventually, settled
 
 TOKEN = new_token()
 LOOP = pytest.mark.asyncio(loop_scope="module")
@@ -253,7 +253,7 @@ async def test_a_menu_is_shown_and_what_is_picked_comes_back_about_the_card(benc
     assert pick.message == message
     assert pick.actor.name == "Dana Reyes"
     assert await bench.told() == "From now on refunds to Ada Lovelace run by themselves."
-    await _until(lambda: bench.menu_now().buttons == {})
+    await eventually(lambda: bench.menu_now().buttons == {})
     assert "From now on" in bench.menu_now().text
     assert list(bench.shown(message).buttons) == [button.label for button in PLAIN.buttons]
 
@@ -266,7 +266,7 @@ async def test_a_menu_may_lead_to_another_one(bench: Bench, door: Door) -> None:
     page = Button(Verb.RULES_PAGE, "More", token="R" * 16, number=3)
     door.reply = Reply("The second page", menu=(page,))
     bench.pick("Everything stripe.refund does")
-    await _until(lambda: list(bench.menu_now().buttons) == ["More"])
+    await eventually(lambda: list(bench.menu_now().buttons) == ["More"])
     assert "The second page" in bench.menu_now().text
     bench.pick("More")
     turned = (await door.pressed(3))[-1]
@@ -376,9 +376,3 @@ async def test_a_press_says_which_groups_the_presser_is_in(bench: Bench, door: D
     ola = (await door.pressed(2))[-1]
     assert bench.group in dana.actor.groups
     assert bench.group not in ola.actor.groups
-
-
-async def _until(check: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not check():
-            await asyncio.sleep(0.005)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from core.approvals import Button, Card, Destination, Field, Form, Line, Message
 from core.buttons import Verb, new_token
 from core.ports import BadSetting, Gone, Refused, Slow, Unavailable
 from core.wording import say
-from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, settled
+from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, eventually, settled
 from tests.bots.discord_bench import (
     CHANNEL,
     DANA,
@@ -165,7 +165,7 @@ async def test_an_event_that_comes_twice_has_one_key_and_one_answer(setting: Set
     first, second = await door.pressed(2)
     assert first.key == second.key == f"dc:{ID}:{pressed.id}"
     await setting.world.until(lambda: len(setting.world.calls_of("respond")) == 2)
-    await until(lambda: all(call.status for call in setting.world.calls_of("respond")))
+    await eventually(lambda: all(call.status for call in setting.world.calls_of("respond")))
     assert [call.error for call in setting.world.calls_of("respond")] == ["", "40060"]
 
 
@@ -206,13 +206,7 @@ async def test_a_late_answer_is_let_go(setting: Setting, door: Door, caplog: pyt
     press(setting, message)
     await door.pressed()
     await setting.world.until(lambda: setting.world.calls_of("respond")[0].status)
-    await until(lambda: "answer too late" in caplog.text)
-
-
-async def until(check: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not check():
-            await asyncio.sleep(0.01)
+    await eventually(lambda: "answer too late" in caplog.text)
 
 
 # The note

@@ -21,7 +21,7 @@ from core.approvals import Button, Destination, Field, Form, Message, Press, Rep
 from core.buttons import Verb, new_token
 from core.ports import BadSetting, Gone, Refused, Unavailable
 from core.wording import say
-from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, settled
+from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, eventually, settled
 from tests.bots.slack_bench import (
     APP_TOKEN,
     CHANNEL,
@@ -74,12 +74,6 @@ async def listening(
 
 def kept(setting: Setting, message: Message) -> Kept:
     return setting.world.channels[message.chat].message(message.id)
-
-
-async def eventually(check: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not check():
-            await asyncio.sleep(0.005)
 
 
 async def posted(setting: Setting, destination: Destination = HERE) -> Message:

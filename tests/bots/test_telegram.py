@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from core.buttons import Verb, new_token
 from core.ports import BadSetting, Finding, Gone, Refused, Slow, Unavailable
 from core.visible import units
 from core.wording import LANGUAGES
-from tests.bots.contract import CARDS, FILE, PLAIN, Door, settled
+from tests.bots.contract import CARDS, FILE, PLAIN, Door, eventually, settled
 from tests.bots.telegram_bench import (
     DANA,
     FORUM,
@@ -66,12 +66,6 @@ async def listening(setting: Setting, door: Door) -> AsyncIterator[None]:
 
 def kept(setting: Setting, message: Message) -> Kept:
     return setting.world.chat(int(message.chat)).message(int(message.id))
-
-
-async def eventually(check: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not check():
-            await asyncio.sleep(0.005)
 
 
 async def confirmed(setting: Setting, account: str = ID) -> None:
