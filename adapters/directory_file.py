@@ -183,20 +183,15 @@ class _File(Reading):
         return mode
 
     def _run(self, node: Node) -> dict[str, str]:
-        fields = self.fields(node, "a run", ("tool", "activity", "task_queue"))
-        for name in ("tool", "activity", "task_queue"):
-            if name not in fields:
-                refuse(line_of(node), f"a run needs {name}")
+        known = ("tool", "activity", "task_queue")
+        fields = self.fields(node, "a run", known, known)
         if (queue := self.text(fields["task_queue"].value, "task_queue")) in PLACET_QUEUES:
             refuse(line_of(fields["task_queue"].value), f"the task queue {queue} is Placet's own; name the caller's")
         return {name: self.text(entry.value, name) for name, entry in fields.items()}
 
     def _route(self, node: Node) -> dict[str, Any]:
         known = ("match", "ask", "at", "needed", "four_eyes", "timeout", "remind", "escalate")
-        fields = self.fields(node, "a route", known)
-        for name in ("ask", "at"):
-            if name not in fields:
-                refuse(line_of(node), f"a route needs {name}")
+        fields = self.fields(node, "a route", known, ("ask", "at"))
         ask = self._ask(fields["ask"].value)
         at = self._places(fields["at"], ask)
         needed = self._needed(fields["needed"].value) if "needed" in fields else 1
@@ -229,10 +224,8 @@ class _File(Reading):
         }
 
     def _escalation(self, node: Node) -> dict[str, Any]:
-        fields = self.fields(node, "escalate", ("after", "ask", "at"))
-        for name in ("after", "ask", "at"):
-            if name not in fields:
-                refuse(line_of(node), f"escalate needs {name}")
+        known = ("after", "ask", "at")
+        fields = self.fields(node, "escalate", known, known)
         ask = self._ask(fields["ask"].value)
         if not self._who_may_answer(ask):
             refuse(fields["ask"].line,

@@ -86,12 +86,15 @@ class Reading:
                 value.start_mark = key_node.start_mark
             yield Entry(key, line, value)
 
-    def fields(self, node: Node, what: str, known: Collection[str]) -> dict[str, Entry]:
+    def fields(self, node: Node, what: str, known: Collection[str], needed: Collection[str] = ()) -> dict[str, Entry]:
         fields = {}
         for entry in self.entries(node, what):
             if entry.key not in known:
                 unknown(entry.line, entry.key, f"key of {what}", known)
             fields[entry.key] = entry
+        for name in needed:
+            if name not in fields:
+                refuse(line_of(node), f"{what} needs {name}")
         return fields
 
     def items(self, node: Node, what: str, least: int = 0) -> Iterator[Node]:

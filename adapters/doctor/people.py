@@ -53,18 +53,12 @@ def _findings(ledger: Ledger, on: Collection[str], switches: Mapping[str, str]) 
     for number, route in enumerate(ledger.routes(), 1):
         yield from _of_route(f"route {number}", route, reachable, mapped)
         for place in dict.fromkeys((*route.at, *(route.escalate.at if route.escalate else ()))):
-            if (platform := _off(place, on, switches)) is not None:
-                yield Finding("warn", f"route {number} asks at {place}, but {platform} is off",
-                              f"set {switches[platform]}, or take the place out of placet.yaml")  # fmt: skip
+            yield from _off(f"route {number} asks at {place}", place, "place", on, switches)
     for role in mapped:
         for group in sorted(role.groups):
-            if (platform := _off(group, on, switches)) is not None:
-                yield Finding("warn", f"the role {role.id} is given by {group}, but {platform} is off",
-                              f"set {switches[platform]}, or take the group out of placet.yaml")  # fmt: skip
+            yield from _off(f"the role {role.id} is given by {group}", group, "group", on, switches)
     for place in ledger.languages():
-        if (platform := _off(place, on, switches)) is not None:
-            yield Finding("warn", f"the chat {place} has a language, but {platform} is off",
-                          f"set {switches[platform]}, or take the chat out of placet.yaml")  # fmt: skip
+        yield from _off(f"the chat {place} has a language", place, "chat", on, switches)
     yield Finding("ok", f"in the directory: people {len(people)}, of them linked {len(linked)}, agents {len(agents)}")
 
 
@@ -86,10 +80,12 @@ def _could_answer(person: Person, ask: Collection[str], mapped: Sequence[Role]) 
     return asked and _may_answer(person, mapped)
 
 
-def _off(place: str, on: Collection[str], switches: Mapping[str, str]) -> str | None:
-    """The platform of a place or a group, where it is off."""
-    found = place_of(place)
-    return found.platform if found and on and found.platform in switches.keys() - on else None
+def _off(what: str, at: str, kind: str, on: Collection[str], switches: Mapping[str, str]) -> Iterator[Finding]:
+    """That `what` says something of a place or a group, `at`, whose platform is off."""
+    found = place_of(at)
+    if found and on and found.platform in switches.keys() - on:
+        yield Finding("warn", f"{what}, but {found.platform} is off",
+                      f"set {switches[found.platform]}, or take the {kind} out of placet.yaml")  # fmt: skip
 
 
 def _may_answer(person: Person, mapped: Sequence[Role]) -> bool:
