@@ -239,12 +239,10 @@ class Agents:
     async def press(self, press: Press) -> Reply:
         """A button of a list of rules: take a rule back, or show the page that begins with it."""
         started = time.perf_counter()
-        admission = await self.approvals.gate.admit(press)
-        if admission.answer is not None:
-            return admission.answer
+        admission = await self.approvals.admitted(press)
+        if isinstance(admission, Reply):
+            return admission
         locale = self.approvals.spoken.to(press.actor, press.message)
-        if admission.wait_s:
-            return Reply(say("too_fast", locale=locale, seconds=admission.wait_s), Tone.ALERT, result="too_fast")
         person, rule = await self.store.read(
             lambda ledger: (self.directory.person_at(ledger, press.actor), ledger.rule(token=press.token))
         )

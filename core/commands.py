@@ -32,11 +32,9 @@ class ChatCommands:
     async def link(self, actor: Actor, code: str) -> Reply:
         """Use up a link code; guesses take from the same bucket as presses (design section 7)."""
         guess = Press(f"link:{secrets.token_hex(8)}", actor, Message(actor.platform, "", actor.id, "", ""), verb="link")
-        admission = await self.approvals.gate.admit(guess)
-        if admission.wait_s:
-            language = self.approvals.spoken.to(actor)
-            text = say("too_fast", locale=language, seconds=admission.wait_s)
-            return Reply(text, Tone.ALERT, result="too_fast")
+        admission = await self.approvals.admitted(guess)
+        if isinstance(admission, Reply):
+            return admission
         directory, now = self.approvals.directory, self.approvals.clock.now()
 
         def use(ledger: Ledger) -> tuple[str, Person | None, Sequence[Actor], str]:

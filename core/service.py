@@ -50,7 +50,7 @@ from core.identifiers import new_id
 from core.judging import NOTE_LIMIT, Judge, Judged, storable
 from core.languages import Spoken
 from core.people import Directory, Place, Refusal, route_text
-from core.ports import Bell, Clock, Feed, Gate, Ledger, Meter, Repeated, Store, Unavailable
+from core.ports import Admission, Bell, Clock, Feed, Gate, Ledger, Meter, Repeated, Store, Unavailable
 from core.rulebooks import RuleBooks, runs_unlisted
 from core.wording import say
 
@@ -296,15 +296,9 @@ class Approvals:
         Raises Unavailable when the database cannot be reached: nothing was decided and the press may come again.
         """
         started = time.perf_counter()
-        admission = await self.gate.admit(press)
-        if admission.answer is not None:
-            self.meter.press(press.actor.platform, "repeated", time.perf_counter() - started)
-            return admission.answer
-        if admission.wait_s:
-            self.meter.press(press.actor.platform, "too_fast", time.perf_counter() - started)
-            # Looked up nowhere: whoever presses too fast costs no query.
-            locale = self.spoken.to(press.actor, press.message)
-            return Reply(say("too_fast", locale=locale, seconds=admission.wait_s), Tone.ALERT, result="too_fast")
+        admission = await self.admitted(press)
+        if isinstance(admission, Reply):
+            return admission
         try:
             judged = await self.store.write(lambda ledger: self.judge.press(ledger, press))
         except Repeated:
@@ -319,6 +313,21 @@ class Approvals:
             judged = replace(judged, reply=replace(judged.reply, text=text))
         self._later(self._after(press, judged, time.perf_counter() - started))
         return judged.reply
+
+    async def admitted(self, press: Press) -> Admission | Reply:
+        """What the gate says of a press that it lets through; of another, what its presser is told."""
+        started = time.perf_counter()
+        admission = await self.gate.admit(press)
+        if admission.answer is not None:
+            result, reply = "repeated", admission.answer
+        elif admission.wait_s:
+            # Looked up nowhere: whoever presses too fast costs no query.
+            result, locale = "too_fast", self.spoken.to(press.actor, press.message)
+            reply = Reply(say("too_fast", locale=locale, seconds=admission.wait_s), Tone.ALERT, result=result)
+        else:
+            return admission
+        self.meter.press(press.actor.platform, result, time.perf_counter() - started)
+        return reply
 
     async def _after(self, press: Press, judged: Judged, seconds: float) -> None:
         """What follows a press off its path: telling, counting, logging, and keeping the reply for its repeats."""
