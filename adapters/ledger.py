@@ -61,13 +61,6 @@ _APPROVAL_OF_RUN = Statement(
 _APPROVAL_OF_KEY = Statement(
     select(*_approval).where(_row.asked_by == bindparam("asker"), _row.idempotency_key == bindparam("key"))
 )
-_APPROVAL_OF_DECISION = Statement(
-    select(*_approval).where(
-        _row.decided_via == bindparam("via"),
-        _row.decision_key == bindparam("key"),
-        sa.text("decision_key IS NOT NULL AND decided_via NOT IN ('http', 'cli')"),
-    )
-)
 _INSERT = Statement(lambda insert: insert(t.approvals).on_conflict_do_nothing().returning(_row.id))
 _NOTE_CHECK = Statement(
     update(t.approvals)
@@ -434,9 +427,6 @@ class Ledger(People):
 
     def approval_of_key(self, asked_by: str, idempotency_key: str) -> Approval | None:
         return self._one_approval(_APPROVAL_OF_KEY, asker=asked_by, key=idempotency_key)
-
-    def approval_of_decision(self, via: str, key: str) -> Approval | None:
-        return self._one_approval(_APPROVAL_OF_DECISION, via=via, key=key)
 
     def approvals(
         self, *, status: Status | None = None, agent: str | None = None, limit: int = 100

@@ -40,10 +40,15 @@ _PERSON_OF = Statement(
     )
 )
 _PEOPLE = Statement(_WITH_ROLES.order_by(t.people.c.id, t.roles.c.id))
+_AN_IDENTITY = t.identities.c.platform, t.identities.c.tenant, t.identities.c.id, t.identities.c.name
 _IDENTITIES = Statement(
-    select(t.identities.c.platform, t.identities.c.tenant, t.identities.c.id, t.identities.c.name)
-    .where(t.identities.c.person == bindparam("of_person"))
-    .order_by(t.identities.c.platform, t.identities.c.tenant, t.identities.c.id)
+    select(*_AN_IDENTITY).where(t.identities.c.person == bindparam("of_person")).order_by(*_AN_IDENTITY[:3])
+)
+_LANGUAGES_OF_PEOPLE = Statement(
+    select(*_AN_IDENTITY, t.people.c.language)
+    .join_from(t.identities, t.people, t.people.c.id == t.identities.c.person)
+    .where(t.people.c.language != "")
+    .order_by(*_AN_IDENTITY[:3])
 )
 _agents = t.agents.c
 _AGENT_COLUMNS = select(
@@ -161,7 +166,6 @@ _TOKEN = Statement(
 _TOKENS_HELD = Statement(
     select(t.tokens.c.kind, t.tokens.c.subject, sa.func.count()).group_by(t.tokens.c.kind, t.tokens.c.subject)
 )
-_DROP_TOKEN = Statement(sa.delete(t.tokens).where(t.tokens.c.id == bindparam("is_token")).returning(t.tokens.c.id))
 
 _KEY = Statement(select(t.keys.c.secret).where(t.keys.c.name == bindparam("named")))
 _ADD_KEY = Statement(lambda insert: insert(t.keys).on_conflict_do_nothing())
@@ -336,6 +340,9 @@ class People:
     def languages(self) -> Mapping[str, str]:
         return {row[0]: row[1] for row in self._rows(_LANGUAGES, {})}
 
+    def languages_of_people(self) -> Sequence[tuple[Actor, str]]:
+        return [(Actor(*identity), language) for *identity, language in self._rows(_LANGUAGES_OF_PEOPLE, {})]
+
     def routes(self) -> Sequence[Route]:
         return [route_from(json.loads(row[0])) for row in self._rows(_ROUTES, {})]
 
@@ -482,9 +489,6 @@ class People:
 
     def tokens_held(self) -> Mapping[tuple[str, str], int]:
         return {(kind, subject): int(count) for kind, subject, count in self._rows(_TOKENS_HELD, {})}
-
-    def drop_token(self, token_id: str) -> bool:
-        return bool(self._rows(_DROP_TOKEN, {"is_token": token_id}))
 
     def key(self, name: str) -> bytes:
         found = self._rows(_KEY, {"named": name})

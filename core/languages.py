@@ -33,10 +33,8 @@ class Spoken:
         for text, language in ledger.languages().items():
             if (place := place_of(text)) is not None:
                 self.note_chat(place, language)
-        for person in ledger.people():
-            if person.language:
-                for identity in ledger.identities(person.id):
-                    self.note(identity, person.language)
+        for identity, language in ledger.languages_of_people():
+            self.note(identity, language)
 
     def note(self, actor: Actor, language: str) -> None:
         """A person's own language; "" where the directory gives none."""

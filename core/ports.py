@@ -68,7 +68,7 @@ class Unavailable(Exception):
 
 
 class Repeated(Exception):
-    """This event has decided an approval already; nothing was changed. `Ledger.approval_of_decision` says which."""
+    """This event has decided an approval already; nothing was changed."""
 
 
 class BadSetting(Exception):
@@ -253,10 +253,6 @@ class Ledger(Protocol):
         self, *, status: Status | None = None, agent: str | None = None, limit: int = 100
     ) -> Sequence[Approval]:
         """Newest first."""
-        ...
-
-    def approval_of_decision(self, via: str, key: str) -> Approval | None:
-        """The approval that an event of a chat platform decided; keys of http and cli are not looked for."""
         ...
 
     def insert(self, approval: Approval) -> bool:
@@ -467,6 +463,10 @@ class Ledger(Protocol):
         """The languages of chats, by place as a route writes it."""
         ...
 
+    def languages_of_people(self) -> Sequence[tuple[Actor, str]]:
+        """The identities of those who have a language of their own, each with that language."""
+        ...
+
     def routes(self) -> Sequence[Route]:
         """In order; the first match wins."""
         ...
@@ -502,10 +502,6 @@ class Ledger(Protocol):
 
     def tokens_held(self) -> Mapping[tuple[str, str], int]:
         """How many bearer tokens there are, by kind and subject."""
-        ...
-
-    def drop_token(self, token_id: str) -> bool:
-        """Take a bearer token back; False when there is none of that id."""
         ...
 
     def key(self, name: str) -> bytes:

@@ -310,9 +310,9 @@ async def test_one_event_of_a_platform_decides_one_approval(database: Database) 
         await decide(second, "telegram", "event-1")
     stands = await database.read(lambda ledger: ledger.approval(second.id))
     assert stands == second
-    found = await database.read(lambda ledger: ledger.approval_of_decision("telegram", "event-1"))
-    assert found is not None
-    assert found.id == first.id
+    decided = await database.read(lambda ledger: ledger.approval(first.id))
+    assert decided is not None
+    assert (decided.status, decided.decision_key) == (Status.DECLINED, "event-1")
     assert await decide(second, "slack", "event-1")
 
 
@@ -1060,6 +1060,19 @@ async def test_the_directory_answers_who_somebody_is(database: Database) -> None
     ]  # fmt: skip
 
 
+async def test_the_identities_of_people_with_a_language_of_their_own_are_read_at_once(database: Database) -> None:
+    directory = json.loads(json.dumps(DIRECTORY))
+    directory["people"]["dana"]["language"] = "en"
+    await database.write(lambda ledger: ledger.replace_directory(directory))
+    ola = actor("telegram", "2002", name="Ola on her phone")
+    assert await database.write(lambda ledger: ledger.add_identity("ola", ola))
+    spoken = await database.read(lambda ledger: ledger.languages_of_people())
+    assert [(who.platform, who.tenant, who.id, language) for who, language in spoken] == [
+        ("discord", "", "4201", "en"), ("slack", "T01", "U01", "en"),
+        ("telegram", "", "1001", "en"), ("telegram", "", "2002", "de"),
+    ]  # fmt: skip
+
+
 async def test_the_directory_answers_what_agents_and_routes_there_are(database: Database) -> None:
     await database.write(lambda ledger: ledger.replace_directory(DIRECTORY))
     billing = await database.read(lambda ledger: ledger.agent("billing"))
@@ -1176,13 +1189,10 @@ async def test_a_link_code_runs_out(database: Database) -> None:
     assert await database.write(lambda ledger: ledger.take_pairing("code", SOON)) is None
 
 
-async def test_a_bearer_token_is_found_by_its_hash_until_it_is_taken_back(database: Database) -> None:
+async def test_a_bearer_token_is_found_by_its_hash(database: Database) -> None:
     token_id = await database.write(lambda ledger: ledger.add_token("hash", "agent", "billing", NOW))
     assert await database.read(lambda ledger: ledger.token("hash")) == (token_id, "agent", "billing")
     assert await database.read(lambda ledger: ledger.token("another")) is None
-    assert await database.write(lambda ledger: ledger.drop_token(token_id))
-    assert not await database.write(lambda ledger: ledger.drop_token(token_id))
-    assert await database.read(lambda ledger: ledger.token("hash")) is None
 
 
 async def test_a_lease_has_one_holder_and_is_taken_over_when_it_ran_out(database: Database, other: Database) -> None:
