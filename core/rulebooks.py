@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from core.approvals import Agent, Approval, Effect
@@ -14,6 +15,7 @@ from core.asking import Held, Unasked, decide_whether_to_ask, effect_to_judge
 from core.asks import Presentation
 from core.effects import Call
 from core.effects_file import tables_from
+from core.effects_rows import Tables
 from core.ports import Ledger
 from core.rules import Rule, RuleBook, Scope, covers, scopes_for
 
@@ -38,7 +40,7 @@ class RuleBooks:
     def of(self, ledger: Ledger, agent: Agent) -> RuleBook:
         book = self._books.get(agent.id)
         if book is None or book.version != agent.version:
-            book = _Book(agent.version, RuleBook(ledger.rules(agent.id), tables_from(ledger.effects())))
+            book = _Book(agent.version, RuleBook(ledger.rules(agent.id), _tables_of(ledger)))
             self._books[agent.id] = book
         return book.rules
 
@@ -65,7 +67,7 @@ class RuleBooks:
         """How far a call reaches; MONEY, which no mode lets through, when that cannot be judged."""
         try:
             # Of an agent that nobody knows as well, a call is what the directory says of its tool.
-            tables = self.of(ledger, agent).tables if agent is not None else tables_from(ledger.effects())
+            tables = self.of(ledger, agent).tables if agent is not None else _tables_of(ledger)
         except FAULTS as error:
             self._report(agent, error)
             return Effect.MONEY
@@ -98,7 +100,7 @@ class RuleBooks:
         if not rows:
             return found
         try:
-            tables = tables_from(ledger.effects())
+            tables = _tables_of(ledger)
         except FAULTS as error:
             self._report(agent, error)
             return found
@@ -108,6 +110,17 @@ class RuleBooks:
             except FAULTS as error:
                 self._report(agent, error)
         return found
+
+
+def _tables_of(ledger: Ledger) -> Tables:
+    """The table of effects, with what the directory says now."""
+    return _tables(json.dumps(ledger.effects()))
+
+
+# The calls of all agents are judged by the same table, until the directory says otherwise.
+@lru_cache(maxsize=2)
+def _tables(section: str) -> Tables:
+    return tables_from(json.loads(section))
 
 
 def call_of(approval: Approval, agent: Agent | None, arguments: str | None = None) -> Call:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.approvals import Approval, Effect, Status
-from core.effects import Call, tables_from
+from core.effects import Call, Tables, effect_of, tables_from
 from core.people import Refusal
 from core.ports import Ledger
 from core.rules import Rule, Scope, ScopeKind, scope_named, scopes_of
@@ -153,3 +153,19 @@ async def test_w4_a_long_tool_is_named_by_its_card_and_the_rule_by_its_whole_nam
     rule = await ruled(here, Scope(ScopeKind.TOOL, tool, ""))
     assert isinstance(rule, Rule)
     assert rule.label == f"every call of {tool}, until removed"
+
+
+async def test_agents_share_a_table_of_effects_and_each_hears_of_a_new_one(here: Office) -> None:
+    two = DIRECTORY.replace("agents:\n", "agents:\n  support: {owner: ola}\n") % ""
+
+    def tables(ledger: Ledger) -> list[Tables]:
+        return [here.approvals.books.of(ledger, agent).tables for agent in ledger.agents()]
+
+    await here.apply(two + "effects: {tools: {acme.export: money}}\n")
+    before = await here.store.read(tables)
+    assert before[0] is before[1]
+    await here.apply(two + "effects: {tools: {acme.export: read}}\n")
+    after = await here.store.read(tables)
+    assert after[0] is after[1]
+    export = Call("acme.export", "", {}, "billing", "")
+    assert [effect_of(export, each[0]) for each in (before, after)] == [Effect.MONEY, Effect.READ]
