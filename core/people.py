@@ -157,8 +157,10 @@ class Directory:
 
         None while nobody may answer, since the person whose own request it is cannot be told (`four_eyes`).
         """
-        if self.principal_missing(ledger, approval):
-            return []
+        return [] if self.barred(ledger, approval) == "" else self.places_asked(ledger, approval)
+
+    def places_asked(self, ledger: Ledger, approval: Approval) -> list[Place]:
+        """The places of the route, whoever may answer there."""
         route = route_of(approval)
         places = self._places(ledger, route.ask, route.at)
         if route.escalate is not None and approval.escalated_at is not None:
@@ -238,15 +240,12 @@ class Directory:
         return ledger.person_of(Actor(platform, tenant, user)) if user else None
 
     def barred(self, ledger: Ledger, approval: Approval) -> str | None:
-        """Whose word does not count, under `four_eyes`: a person's id, or "" where nobody can tell whose."""
+        """Whose word does not count, under `four_eyes`: a person's id, or "" where nobody can tell whose: then nobody's
+        does."""
         if not route_of(approval).four_eyes:
             return None
         principal = self.principal(ledger, approval)
         return principal.id if principal is not None else ""
-
-    def principal_missing(self, ledger: Ledger, approval: Approval) -> bool:
-        """Whether nobody may answer, since it cannot be told whose own request it is."""
-        return self.barred(ledger, approval) == ""
 
     def may_set(self, agent: Agent, person: Person) -> bool:
         """Whether this person sets an agent's mode, pauses it and lets it go on: its owner, or an administrator."""

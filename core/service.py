@@ -205,7 +205,7 @@ class Approvals:
             escalate_at = None if route.escalate is None else now + timedelta(seconds=route.escalate.after_s)
             approval = replace(
                 approval, remind_at=_remind_at(now, expires_at, route.remind_s), escalate_at=escalate_at,
-                undeliverable=self._unreachable(ledger, agent, approval),
+                undeliverable=self._unreachable(ledger, agent, approval, barred),
             )  # fmt: skip
         if not ledger.insert(approval):
             # Another transaction opened the same ask a moment before.
@@ -228,10 +228,10 @@ class Approvals:
             return ledger.approval_of_key(origin.asked_by, origin.idempotency_key)
         return None
 
-    def _unreachable(self, ledger: Ledger, agent: Agent | None, approval: Approval) -> str | None:
-        if self.directory.principal_missing(ledger, approval):
+    def _unreachable(self, ledger: Ledger, agent: Agent | None, approval: Approval, barred: str | None) -> str | None:
+        if barred == "":
             return say("undeliverable_whose" if approval.on_behalf_of else "undeliverable_unnamed")
-        if self.directory.places(ledger, approval):
+        if self.directory.places_asked(ledger, approval):
             return None
         return say("undeliverable_nobody") if agent is not None else say("undeliverable_unknown_agent")
 
