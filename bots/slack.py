@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import aiohttp
@@ -770,7 +771,7 @@ def render(card: Card, token: str) -> Body:
     pieces = _pieces(card)
     cut = False
     for piece in pieces:
-        cut |= cut_to([piece], LIMITS[piece.draw], _size, card.language, beginnings=(0,))
+        cut |= cut_to([piece], LIMITS.get(piece.draw, SECTION_LIMIT), _size, card.language, beginnings=(0,))
     cut |= cut_to(pieces, CARD_LIMIT, _size, card.language, beginnings=(HEADER_LIMIT,))
     blocks = [piece.draw(piece.text) for piece in pieces]
     if card.buttons and token:
@@ -782,13 +783,12 @@ def _pieces(card: Card) -> list[Piece]:
     titled = units(card.title) <= HEADER_LIMIT and "\n" not in card.title
     pieces = [Piece(card.title, _header if titled else _section, 1), Piece(card.pill, _context, 1)]
     pieces.append(Piece(card.body, _section, 1000))
-    pieces += [
-        Piece(f"{label_of(line, card.language)} {line.value}", _section, 3 + number)
-        for number, line in enumerate(card.lines)
-    ]
+    for number, line in enumerate(card.lines):
+        label = label_of(line, card.language)
+        pieces.append(Piece(f"{label} {line.value}", partial(_line, len(label), line.code), 3 + number))
     if card.claim:
-        pieces += [Piece(claim_label(card), _context), Piece(card.claim, _section, 1001)]
-    pieces += [Piece(foot_of(card), _context, 1), Piece(card.status, _section, 2)]
+        pieces += [Piece(claim_label(card), _bold), Piece(card.claim, _quote, 1001)]
+    pieces += [Piece(foot_of(card), _context, 1), Piece(card.status, _bold, 2)]
     return [piece for piece in pieces if piece.text]
 
 
@@ -804,7 +804,38 @@ def _context(text: str) -> dict[str, Any]:
     return {"type": "context", "elements": [plain(text, CONTEXT_LIMIT)]}
 
 
-LIMITS: Mapping[Callable[[str], Any], int] = {_header: HEADER_LIMIT, _section: SECTION_LIMIT, _context: CONTEXT_LIMIT}
+def _line(label: int, code: bool, text: str) -> dict[str, Any]:
+    """A label, of so many characters, in bold, and what follows it: in its line, or as a block of code."""
+    before, after = text[:label], text[label + 1 :]
+    if code and after:
+        return _rich(_stretch("rich_text_section", before, bold=True), _stretch("rich_text_preformatted", after))
+    section = _stretch("rich_text_section", before, bold=True)
+    if after:
+        section["elements"].append({"type": "text", "text": f" {after}"})
+    return _rich(section)
+
+
+def _bold(text: str) -> dict[str, Any]:
+    return _rich(_stretch("rich_text_section", text, bold=True))
+
+
+def _quote(text: str) -> dict[str, Any]:
+    return _rich(_stretch("rich_text_quote", text))
+
+
+def _rich(*stretches: dict[str, Any]) -> dict[str, Any]:
+    """A block that is formatted by its form alone: Slack reads no markup, link, mention or emoji in its texts."""
+    return {"type": "rich_text", "elements": list(stretches)}
+
+
+def _stretch(kind: str, text: str, *, bold: bool = False) -> dict[str, Any]:
+    styled: dict[str, Any] = {"type": "text", "text": text}
+    if bold:
+        styled["style"] = {"bold": True}
+    return {"type": kind, "elements": [styled]}
+
+
+LIMITS: Mapping[Callable[[str], Any], int] = {_header: HEADER_LIMIT, _context: CONTEXT_LIMIT}
 
 
 def _size(piece: Piece) -> int:

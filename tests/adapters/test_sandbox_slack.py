@@ -73,6 +73,10 @@ def confirm(**changed: Any) -> dict[str, Any]:
     return {"type": "actions", "elements": [button(confirm=asked)]}
 
 
+def rich(*elements: dict[str, Any], kind: str = "rich_text_section") -> dict[str, Any]:
+    return {"type": "rich_text", "elements": [{"type": kind, "elements": list(elements)}]}
+
+
 SECTION = {"type": "section", "text": text("x")}
 FITTING = [
     [{"type": "header", "text": text("h" * 150)}],
@@ -82,6 +86,8 @@ FITTING = [
     [{"type": "actions", "elements": [button(action_id=str(number)) for number in range(25)]}],
     [confirm(title=text("t" * 100), text=text("x" * 300), confirm=text("y" * 30), deny=text("n" * 30))],
     [SECTION] * 50,
+    [rich(text("a", "text") | {"style": {"bold": True}}, text(" b", "text"))],
+    [rich(text("a", "text"), kind="rich_text_preformatted"), rich(text("a", "text"), kind="rich_text_quote")],
 ]
 BREAKING = [
     [{"type": "header", "text": text("h" * 151)}],
@@ -102,6 +108,13 @@ BREAKING = [
     [confirm(deny=text("n" * 31))],
     [SECTION] * 51,
     [{"type": "marquee", "text": text("x")}],
+    [{"type": "rich_text", "elements": []}],
+    [rich()],
+    [rich(text("", "text"))],
+    [rich(text("x"))],
+    [rich(text("x", "text"), kind="rich_text_poem")],
+    [rich(text("x", "text") | {"style": {"big": True}})],
+    [rich(text("x", "text") | {"style": {"bold": True}}, kind="rich_text_preformatted")],
 ]
 
 
@@ -130,6 +143,10 @@ async def test_what_is_live_is_seen(client: AsyncWebClient, world: World) -> Non
     blocks = [{"type": "section", "text": text("`<!here>` :x:", "mrkdwn")}, {"type": "section", "text": text(":y:")}]
     sent = await client.chat_postMessage(channel=CHANNEL, text="x", blocks=blocks)
     assert world.channels[CHANNEL].message(sent["ts"]).live == ["<!here>", ":x:", ":y:"]
+    literal = [rich(text("<!here> *b* :x: https://a.example", "text"))]
+    sent = await client.chat_postMessage(channel=CHANNEL, text="x", blocks=literal)
+    message = world.channels[CHANNEL].message(sent["ts"])
+    assert (message.live, message.shown) == ([], "<!here> *b* :x: https://a.example")
 
 
 async def test_places_that_are_not_for_the_bot(client: AsyncWebClient, world: World) -> None:

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from adapters.sandbox.slack import Message as Kept
 from bots import PLATFORMS
 from bots.slack import SCOPES, Slack, units
-from core.approvals import Button, Destination, Field, Form, Message, Press, Reply, Tone
+from core.approvals import Button, Destination, Field, Form, Line, Message, Press, Reply, Tone
 from core.buttons import Verb, new_token
 from core.ports import BadSetting, Gone, Refused, Unavailable
 from core.wording import say
@@ -90,6 +90,35 @@ async def test_markup_arrives_literally_and_dead_in_cards_words_and_notification
     assert HOSTILE in kept(setting, message).shown
     assert kept(setting, word).shown == HOSTILE
     assert "<!channel>" not in kept(setting, message).text + kept(setting, word).text
+
+
+async def test_labels_and_the_verdict_are_bold_code_is_code_and_the_agents_words_are_quoted(setting: Setting) -> None:
+    lines = (
+        Line("To", HOSTILE[:100]),
+        Line("Command", "find . -name '*.csv'", code=True),
+        Line("Note", "x", claim=True),
+    )
+    card = replace(PLAIN, lines=lines, claim=f":rocket: {HOSTILE}", status="Allowed by Dana Reyes.")
+    message = kept(setting, await setting.surface.post(HERE, card, token=new_token()))
+    drawn = [
+        (stretch["type"], each["text"], each.get("style", {}).get("bold", False))
+        for block in message.blocks
+        if block["type"] == "rich_text"
+        for stretch in block["elements"]
+        for each in stretch["elements"]
+    ]
+    assert drawn == [
+        ("rich_text_section", "To:", True),
+        ("rich_text_section", f" {HOSTILE[:100]}", False),
+        ("rich_text_section", "Command:", True),
+        ("rich_text_preformatted", "find . -name '*.csv'", False),
+        ("rich_text_section", "Note (agent's words):", True),
+        ("rich_text_section", " x", False),
+        ("rich_text_section", "In the agent's own words:", True),
+        ("rich_text_quote", f":rocket: {HOSTILE}", False),
+        ("rich_text_section", "Allowed by Dana Reyes.", True),
+    ]
+    assert message.live == []
 
 
 async def test_an_allow_of_money_asks_once_more_within_the_limits_of_the_dialog(setting: Setting) -> None:

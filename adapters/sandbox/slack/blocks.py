@@ -9,6 +9,9 @@ from typing import Any
 Json = dict[str, Any]
 
 BLOCKS_IN_MESSAGE, BLOCKS_IN_MODAL, ALL_TEXT = 50, 100, 13_200
+PREFORMATTED = "rich_text_preformatted"
+STRETCHES = frozenset({"rich_text_section", PREFORMATTED, "rich_text_quote"})
+_STYLES, _PLAIN_STYLES = frozenset({"bold", "italic", "strike", "code"}), frozenset[str]()
 _BUTTON_KEYS = {"type", "text", "action_id", "value", "style", "confirm", "url", "accessibility_label"}
 _CONFIRM_KEYS = {"title", "text", "confirm", "deny", "style"}
 
@@ -157,12 +160,38 @@ def _input(block: Json, at: str) -> None:
         raise Invalid(f"must be less than 3001 characters [json-pointer:{at}/element/initial_value]")
 
 
+def _rich_text(block: Json, at: str) -> None:
+    stretches = block.get("elements")
+    if not isinstance(stretches, list) or not stretches:
+        raise Invalid(f"must be an array of rich text objects [json-pointer:{at}/elements]")
+    for number, stretch in enumerate(stretches):
+        here = f"{at}/elements/{number}"
+        if not isinstance(stretch, dict) or stretch.get("type") not in STRETCHES or set(stretch) - {"type", "elements"}:
+            raise Invalid(f"unsupported element [json-pointer:{here}]")
+        inside = stretch.get("elements")
+        if not isinstance(inside, list) or not inside:
+            raise Invalid(f"must be an array of rich text elements [json-pointer:{here}/elements]")
+        for place, each in enumerate(inside):
+            _styled(each, f"{here}/elements/{place}", _PLAIN_STYLES if stretch["type"] == PREFORMATTED else _STYLES)
+
+
+def _styled(each: object, at: str, styles: frozenset[str]) -> None:
+    if not isinstance(each, dict) or each.get("type") != "text" or set(each) - {"type", "text", "style"}:
+        raise Invalid(f"unsupported element [json-pointer:{at}]")
+    if not isinstance(each.get("text"), str) or not each["text"]:
+        raise Invalid(f"must be more than 0 characters [json-pointer:{at}/text]")
+    style = each.get("style", {})
+    if not isinstance(style, dict) or set(style) - styles or not all(isinstance(on, bool) for on in style.values()):
+        raise Invalid(f"invalid additional property [json-pointer:{at}/style]")
+
+
 def _divider(block: Json, at: str) -> None:
     return None
 
 
 _MESSAGE: dict[str, Callable[[Json, str], None]] = {
     "header": _header, "section": _section, "context": _context, "actions": _actions, "divider": _divider,
+    "rich_text": _rich_text,
 }  # fmt: skip
 _MODAL: dict[str, Callable[[Json, str], None]] = {**_MESSAGE, "input": _input}
 
@@ -171,8 +200,13 @@ _MODAL: dict[str, Callable[[Json, str], None]] = {**_MESSAGE, "input": _input}
 
 
 def texts(blocks: Sequence[Json]) -> Iterator[tuple[Json, str]]:
-    """Every text object outside buttons with what it says, in order."""
+    """Every text object outside buttons with what it says, in order; a stretch of rich text counts as one."""
     for block in blocks:
+        if block["type"] == "rich_text":
+            yield from (
+                (stretch, "".join(each["text"] for each in stretch["elements"])) for stretch in block["elements"]
+            )
+            continue
         inside = [block.get("text"), *(block.get("fields") or ()), block.get("label")]
         inside += block.get("elements") or () if block["type"] == "context" else ()
         for each in inside:
@@ -199,13 +233,13 @@ def live_mrkdwn(text: str, *, shown: bool = True) -> list[str]:
 
 
 def live_in(blocks: Sequence[Json]) -> list[str]:
-    """What is live in the blocks; in plain_text that is emoji, unless they are switched off."""
+    """What is live in the blocks; in plain_text that is emoji, unless they are switched off, in rich text nothing."""
     found: list[str] = []
     buttons = [each for block in blocks if block["type"] == "actions" for each in block["elements"]]
     asked = [each["confirm"][name] for each in buttons if "confirm" in each for name in ("title", "text")]
     for each in [*(each for each, _ in texts(blocks)), *(button["text"] for button in buttons), *asked]:
         if each["type"] == "mrkdwn":
             found += live_mrkdwn(each["text"])
-        elif each.get("emoji", True):
+        elif each["type"] not in STRETCHES and each.get("emoji", True):
             found += _EMOJI.findall(each["text"])
     return found

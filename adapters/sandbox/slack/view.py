@@ -12,7 +12,9 @@ from adapters.sandbox.slack.world import World
 
 Json = dict[str, Any]
 _SHOWN, _SLOW_S = 200, 10
-_PARTS = {"header": "title", "section": "text", "context": "small", "divider": "divider"}
+_PARTS = {"header": "title", "section": "text", "context": "small", "divider": "divider", "rich_text": "text"}
+_STRETCHES = {"rich_text_preformatted": "pre", "rich_text_quote": "blockquote"}
+_STYLES = {"bold": "bold", "italic": "italic", "strike": "strikethrough", "code": "code"}
 
 
 def _rows(message: Message) -> list[list[Json]]:
@@ -21,8 +23,32 @@ def _rows(message: Message) -> list[list[Json]]:
 
 
 def _part(block: Json) -> Json:
+    if block["type"] == "rich_text":
+        return _rich(block)
     said = "\n".join(unescaped(text) if of["type"] == "mrkdwn" else text for of, text in texts([block]))
     return {"kind": _PARTS[block["type"]], "text": said, "entities": []}
+
+
+def _rich(block: Json) -> Json:
+    """Rich text with what marks it, outer before inner, each by its place in UTF-16 units."""
+    text, marks = "", []
+    for stretch in block["elements"]:
+        text += "\n" if text else ""
+        start = _units(text)
+        inside = []
+        for each in stretch["elements"]:
+            length = _units(each["text"])
+            inside += [{"type": _STYLES[style], "offset": _units(text), "length": length}
+                       for style, on in each.get("style", {}).items() if on]  # fmt: skip
+            text += each["text"]
+        if kind := _STRETCHES.get(stretch["type"]):
+            marks.append({"type": kind, "offset": start, "length": _units(text) - start})
+        marks += inside
+    return {"kind": _PARTS[block["type"]], "text": text, "entities": marks}
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class SlackView:
