@@ -181,14 +181,15 @@ class Intake:
 
 
 @contextmanager
-def answering(account: str, approval: str = "") -> Iterator[None]:
+def answering(platform: str, account: str, approval: str = "") -> Iterator[None]:
     """An answer that cannot be given is logged and let go; what was pressed stands."""
+    about = {"platform": platform, "account": account, "approval": approval}
     try:
         yield
     except Late:
-        log.info("answer too late", extra={"account": account, "approval": approval})
+        log.info("answer too late", extra=about)
     except (Gone, Moved, Slow, Refused, Unavailable) as error:
-        log.warning("answer failed", extra={"account": account, "approval": approval, "error": type(error).__name__})
+        log.warning("answer failed", extra=about | {"error": type(error).__name__})
 
 
 class Checkup:

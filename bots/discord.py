@@ -332,7 +332,9 @@ class Discord:
                 try:
                     await self._connected(account, lease, backoff)
                 except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
-                    log.warning("gateway failed", extra={"account": account, "error": type(error).__name__})
+                    log.warning(
+                        "gateway failed", extra={"platform": NAME, "account": account, "error": type(error).__name__}
+                    )
                     await self._intake.pause(backoff())
         finally:
             await lease.drop()
@@ -350,13 +352,13 @@ class Discord:
             nonlocal lost_at
             self._checkup.forget()
             if online:
-                log.info("gateway connected", extra={"account": account})
+                log.info("gateway connected", extra={"platform": NAME, "account": account})
                 self._online.add(account)
                 lost_at = None
                 backoff.reset()
             else:
                 if lost_at is None:
-                    log.info("gateway lost", extra={"account": account})
+                    log.info("gateway lost", extra={"platform": NAME, "account": account})
                     lost_at = clock()
                 self._online.discard(account)
 
@@ -387,7 +389,7 @@ class Discord:
     async def _take(self, account: str, name: str, event: Json) -> None:
         """Handle one event, and answer the one who caused it. It never comes again, so it is tried for a while."""
         reading = read(account, name, event)
-        with answering(account):
+        with answering(NAME, account):
             if isinstance(reading, NoteForm):
                 language = self._hooks.language(reading.press.actor, reading.press.message)
                 await self._respond(account, event, OPEN, _note_form(reading, language))
@@ -444,7 +446,7 @@ class Discord:
         """A typed text can only be answered by a reply that the chat sees."""
         chat = str(event["channel_id"])
         if reply.refused and self._pacers[account].crowded(chat, PER_CHANNEL):
-            log.info("not answered in a crowded chat", extra={"account": account, "chat": chat})
+            log.info("not answered in a crowded chat", extra={"platform": NAME, "account": account, "chat": chat})
             return
         self._pacers[account].spend(chat, PER_CHANNEL)
         payload = _word(reply.text) | {
@@ -465,7 +467,9 @@ class Discord:
                     "PUT", "/applications/{application_id}/commands", _commands(), application_id=account
                 )
         except (Gone, Slow, Refused, Unavailable) as error:
-            log.warning("commands not listed", extra={"account": account, "error": type(error).__name__})
+            log.warning(
+                "commands not listed", extra={"platform": NAME, "account": account, "error": type(error).__name__}
+            )
 
 
 class _Rest:

@@ -28,8 +28,8 @@ class _Kept:
 class Groups:
     """The groups of an account by their ids; `read` asks the platform for the members of one."""
 
-    def __init__(self, read: Callable[[str, str], Awaitable[frozenset[str]]]) -> None:
-        self._read = read
+    def __init__(self, platform: str, read: Callable[[str, str], Awaitable[frozenset[str]]]) -> None:
+        self._platform, self._read = platform, read
         self._kept: dict[tuple[str, str], _Kept] = {}
 
     async def members(self, account: str, group: str) -> frozenset[str]:
@@ -49,7 +49,7 @@ class Groups:
             kept.ask_at = kept.read_at + KEPT_S
         except (Gone, Moved, Refused, Slow, Unavailable) as error:
             kept.ask_at = clock() + AGAIN_S
-            log.warning("group not read", extra={"account": account, "group": group, "error": type(error).__name__,
-                                                 "why": str(error)})  # fmt: skip
+            about = {"platform": self._platform, "account": account, "group": group}
+            log.warning("group not read", extra=about | {"error": type(error).__name__, "why": str(error)})
         finally:
             kept.asking = None

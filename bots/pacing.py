@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from bisect import insort
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -26,7 +27,7 @@ class Rate:
 
 
 class _Window:
-    """The times of the last `limit` messages."""
+    """The times of the last `limit` messages of a chat."""
 
     def __init__(self, rate: Rate, pace: float) -> None:
         self._times: deque[float] = deque(maxlen=rate.limit)
@@ -43,6 +44,32 @@ class _Window:
         self._times.append(at)
 
 
+class _Account:
+    """The last `limit` messages of the whole account: when, and to which chat.
+
+    A fifth of a window that is long in coming back is kept for chats that had little of it, less than half of what
+    each would get if all had the same: else a chat where much changes keeps every other waiting.
+    """
+
+    def __init__(self, rate: Rate, pace: float) -> None:
+        self._taken: list[tuple[float, str]] = []
+        self._limit, self._seconds = rate.limit, rate.seconds * pace
+        self._kept = rate.limit // 5 if rate.seconds > PATIENCE_S else 0
+
+    def free_at(self, now: float, chat: str) -> float:
+        if len(self._taken) < self._limit - self._kept:
+            return now
+        within = [taken for taken in self._taken if taken[0] + self._seconds > now]
+        chats = Counter(name for _, name in within)
+        little = 2 * chats[chat] * len(chats | Counter({chat: 1})) < self._limit
+        limit = self._limit if little else self._limit - self._kept
+        return now if len(within) < limit else max(now, within[-limit][0] + self._seconds)
+
+    def take(self, at: float, chat: str) -> None:
+        insort(self._taken, (at, chat))
+        del self._taken[: -self._limit]
+
+
 @dataclass(slots=True)
 class _Chat:
     windows: list[_Window]
@@ -54,7 +81,7 @@ class Pacer:
     """The pace of one bot account. `pace` scales every wait: 1 is the platform's own pace, 0 never waits."""
 
     def __init__(self, overall: Rate, *, pace: float = 1.0) -> None:
-        self._overall = _Window(overall, pace)
+        self._overall = _Account(overall, pace)
         self._pace = pace
         self._chats: dict[str, _Chat] = {}
         self._blocked_until = 0.0
@@ -75,16 +102,17 @@ class Pacer:
         """Wait until a message may go to the chat; raises Slow (seconds) when that is longer than PATIENCE_S."""
         place, now = self._place(chat, rates), self._now()
         at = max([place.blocked_until, self._blocked_until, *(window.free_at(now) for window in place.windows)])
-        if at - now > PATIENCE_S:
-            raise Slow(at - now)
+        # What the account keeps it from is known already: then the chat's own turn is not used up.
+        if (wait := max(at, self._overall.free_at(now, chat)) - now) > PATIENCE_S:
+            raise Slow(wait)
         # The chat's own wait comes first, so that a busy chat never holds a place in the token's window for later.
         self._take(place, max(at, now))
         await asyncio.sleep(at - now)
         now = self._now()
-        at = self._overall.free_at(now)
+        at = self._overall.free_at(now, chat)
         if at - now > PATIENCE_S:
             raise Slow(at - now)
-        self._overall.take(at)
+        self._overall.take(at, chat)
         await asyncio.sleep(at - now)
         if (left := max(place.blocked_until, self._blocked_until) - self._now()) > 0:
             raise Slow(left)
@@ -93,7 +121,7 @@ class Pacer:
         """Count a message that never waits: an answer to a person."""
         now = self._now()
         self._take(self._place(chat, rates), now)
-        self._overall.take(now)
+        self._overall.take(now, chat)
 
     def crowded(self, chat: str, rates: Sequence[Rate]) -> bool:
         """Whether more than half of what the chat may take is used up, under its slowest rate."""

@@ -152,7 +152,7 @@ class Slack:
             request_verification_enabled=False, ssl_check_enabled=False,
         )  # fmt: skip
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._groups = Groups(self._members)
+        self._groups = Groups(NAME, self._members)
         self._direct: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._doubtful: OrderedDict[str, float] = OrderedDict()
         self._seen: OrderedDict[str, float] = OrderedDict()
@@ -402,7 +402,9 @@ class Slack:
                     channel=chat, oldest=f"{self._doubtful[mark]:.6f}", limit=200, include_all_metadata=True
                 )
         except (Gone, Refused) as error:
-            log.warning("doubtful send not looked up", extra={"account": account, "error": str(error)})
+            log.warning(
+                "doubtful send not looked up", extra={"platform": NAME, "account": account, "error": str(error)}
+            )
             return ""
         for each in page["messages"]:
             if (each.get("metadata") or {}).get("event_payload", {}).get("card") == mark:
@@ -549,7 +551,7 @@ class Slack:
         menu = menu_of(reply, press, LABEL_LIMIT, units)
         shown = words(menu.text)
         shown["blocks"] += _menu_rows(menu, press.message if press else None)
-        with answering(back.account, reply.approval_id):
+        with answering(NAME, back.account, reply.approval_id):
             if back.response_url and await self._respond(back, shown, replaces=back.menu and not reply.refused):
                 return
             self._posts[back.account].spend(back.chat, PER_CHANNEL)

@@ -372,14 +372,19 @@ class Telegram:
                     await self._intake.pause(LEASE_RETRY_S)
                     continue
                 if inbox is None:
-                    log.info("polling", extra={"account": account})
+                    log.info("polling", extra={"platform": NAME, "account": account})
                     inbox = _Inbox()
                 try:
                     updates = await self._fetch(account, inbox)
                 except TelegramError as error:
                     if inbox.trouble is not type(error):
-                        log.warning("poll failed", extra={"account": account, "error": type(error).__name__,
-                                                          "why": _why(error)})  # fmt: skip
+                        about = {
+                            "platform": NAME,
+                            "account": account,
+                            "error": type(error).__name__,
+                            "why": _why(error),
+                        }
+                        log.warning("poll failed", extra=about)
                     inbox.trouble = type(error)
                     await self._intake.pause(
                         max(inbox.backoff(), _seconds(error) if isinstance(error, RetryAfter) else 0)
@@ -442,19 +447,24 @@ class Telegram:
     async def _handle(self, account: str, update: Update, language: str) -> Reply | None:
         reading = read(account, update, self._usernames.get(account, ""))
         if isinstance(reading, Membership):
-            log.info("membership", extra={"account": account, "chat": reading.chat, "status": reading.status})
+            log.info(
+                "membership",
+                extra={"platform": NAME, "account": account, "chat": reading.chat, "status": reading.status},
+            )
             return None
         return None if reading is None else await self._intake.carry_out(account, reading, language)
 
     async def _answer(self, account: str, update: Update, reply: Reply) -> None:
         """Tell the presser alone; in a chat a typed text can only be answered by a reply that the chat sees."""
-        with answering(account, reply.approval_id):
+        with answering(NAME, account, reply.approval_id):
             if (query := update.callback_query) is not None:
                 await self._answer_press(account, query, reply)
             elif (message := update.message) is not None and _is_written(message):
                 to = _under(_message(account, message))
                 if reply.refused and self._pacers[account].crowded(to.chat, _rates(to.chat)):
-                    log.info("not answered in a crowded chat", extra={"account": account, "chat": to.chat})
+                    log.info(
+                        "not answered in a crowded chat", extra={"platform": NAME, "account": account, "chat": to.chat}
+                    )
                     return
                 menu = menu_of(reply, None, MENU_ROOM, units)
                 words = _escaped(menu.text) if reply.ours else _words(menu)
@@ -464,7 +474,7 @@ class Telegram:
         """An alert or a passing word; a menu comes under the card, and what it led to in the place of the menu."""
         loud, press = reply.tone in (Tone.BAD, Tone.ALERT), _read_press(account, query)
         told = "" if reply.menu else shortened(reply.text, ANSWER_LIMIT, units)
-        with answering(account, reply.approval_id), vendor_errors(account):
+        with answering(NAME, account, reply.approval_id), vendor_errors(account):
             await self._bots[account].answer_callback_query(query.id, told, show_alert=loud)
         picked = _is_menu(query) and not reply.refused
         if query.message is None or not (picked or reply.menu):
@@ -491,10 +501,10 @@ class Telegram:
                 )
                 break
             except TelegramError as error:
-                log.warning("webhook not set", extra={"account": account, "error": type(error).__name__,
-                                                      "why": _why(error)})  # fmt: skip
+                about = {"platform": NAME, "account": account, "error": type(error).__name__, "why": _why(error)}
+                log.warning("webhook not set", extra=about)
                 await self._intake.pause(backoff())
-        log.info("webhook set", extra={"account": account})
+        log.info("webhook set", extra={"platform": NAME, "account": account})
         self._intake.start(self._offer_commands(account))
         await asyncio.Event().wait()
 
@@ -516,8 +526,8 @@ class Telegram:
                     language_code=code,
                 )
         except TelegramError as error:
-            log.warning("commands not listed", extra={"account": account, "error": type(error).__name__,
-                                                      "why": _why(error)})  # fmt: skip
+            about = {"platform": NAME, "account": account, "error": type(error).__name__, "why": _why(error)}
+            log.warning("commands not listed", extra=about)
 
 
 class _Inbox:
@@ -571,7 +581,9 @@ def _legible(raw: Any) -> dict[str, Any]:
     try:
         Update.de_json(raw, None)
     except Exception as error:
-        log.error("unreadable update", extra={"update": raw["update_id"], "error": type(error).__name__})
+        log.error(
+            "unreadable update", extra={"platform": NAME, "update": raw["update_id"], "error": type(error).__name__}
+        )
         return {"update_id": raw["update_id"]}
     return raw
 

@@ -74,7 +74,7 @@ async def link(request: Request, services: Using, caller: ByAdmin) -> LinkView:
     code = await services.store.write(lambda ledger: services.directory.issue_pairing(ledger, body.person, by, now))
     if code is None:
         raise unknown("person")
-    log.info("link code made", extra={"person": body.person, "by": by})
+    log.info("link code made", extra={"kind": "person", "subject": body.person, "by": by})
     return LinkView(person=body.person, code=code, expires_at=now + PAIRING_LIFETIME)
 
 

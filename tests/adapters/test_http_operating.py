@@ -235,6 +235,7 @@ async def test_what_an_administrator_changes_is_a_line_without_its_secret(
     assert applied.status_code == 200, applied.text
     assert [line.message for line in caplog.records] == ["token made", "link code made", "directory applied"]
     said = " ".join(str(vars(line)) for line in caplog.records)
-    assert "'subject': 'billing'" in said
+    assert "'kind': 'agent', 'subject': 'billing'" in said
+    assert "'kind': 'person', 'subject': 'dana'" in said
     assert token["token"] not in said
     assert link["code"] not in said

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Protocol
 
+import pytest
+
 from core.approvals import (
     Attachment,
     Button,
@@ -216,3 +218,8 @@ async def eventually(check: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not check():
             await asyncio.sleep(0.005)
+
+
+def whence(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Each line of the log with the platform that it names."""
+    return [(record.message, getattr(record, "platform", "")) for record in caplog.records]

@@ -19,7 +19,7 @@ from core.approvals import Button, Card, Destination, Field, Form, Line, Message
 from core.buttons import Verb, new_token
 from core.ports import BadSetting, Gone, Refused, Slow, Unavailable
 from core.wording import say
-from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, eventually, settled
+from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, eventually, settled, whence
 from tests.bots.discord_bench import (
     CHANNEL,
     DANA,
@@ -206,7 +206,7 @@ async def test_a_late_answer_is_let_go(setting: Setting, door: Door, caplog: pyt
     press(setting, message)
     await door.pressed()
     await setting.world.until(lambda: setting.world.calls_of("respond")[0].status)
-    await eventually(lambda: "answer too late" in caplog.text)
+    await eventually(lambda: ("answer too late", "discord") in whence(caplog))
 
 
 # The note

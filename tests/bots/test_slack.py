@@ -21,7 +21,7 @@ from core.approvals import Button, Destination, Field, Form, Line, Message, Pres
 from core.buttons import Verb, new_token
 from core.ports import BadSetting, Gone, Refused, Unavailable
 from core.wording import say
-from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, eventually, settled
+from tests.bots.contract import CARDS, FILE, HOSTILE, PLAIN, Door, eventually, settled, whence
 from tests.bots.slack_bench import (
     APP_TOKEN,
     CHANNEL,
@@ -472,7 +472,7 @@ async def test_a_group_that_cannot_be_read_has_nobody_in_it(
     assert got.actor.groups == frozenset()
     assert await setting.world.until(lambda: press.words) == ["Allowed."]
     # A press waits for a group for a moment only.
-    await eventually(lambda: "group not read" in caplog.messages)
+    await eventually(lambda: ("group not read", "slack") in whence(caplog))
 
 
 async def test_a_group_is_read_again_and_its_last_members_count_for_a_while_only(
