@@ -132,7 +132,8 @@ _LAST_OF_LANE = Statement(
         _row.lane == bindparam("in_lane"),
         sa.text("lane IS NOT NULL AND run_id IS NOT NULL AND runtime = 'turn'"),
     )
-    .order_by(_row.created_at.desc())
+    # Of several that waited side by side, the one that was answered last.
+    .order_by(sa.func.coalesce(_row.decided_at, _row.created_at).desc())
     .limit(1)
 )
 _AGENTS_OF_LANE = Statement(
@@ -153,7 +154,8 @@ _OF_RUN = Statement(
     .where(
         _row.agent == bindparam("is_agent"),
         _row.run_id == bindparam("of_run"),
-        sa.text("run_id IS NOT NULL AND runtime = 'turn'"),
+        # Nobody waits for a draft.
+        sa.text("run_id IS NOT NULL AND runtime <> 'draft'"),
     )
     .order_by(_row.created_at)
 )

@@ -61,8 +61,8 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Whether a run waits for a person, and since when its own time limit counts: its last answer by a person, or its
-    first call. None for a run without calls."""
+    """Whether a run waits, and since when its own time limit counts: the end of its last wait, or its first call. None
+    for a run without calls."""
 
     waiting: bool
     closed: bool
@@ -268,8 +268,10 @@ class Agents:
         rules = await self.rules(agent_id, person)
         if isinstance(rules, Refusal):
             return refused(rules, agent_id, locale, not_yours="rules_not_yours")
+        money = say("rules_money", locale=locale)
         if not rules:
-            return Reply(say("rules_none", locale=locale, agent=agent_id), Tone.QUIET, result="rules")
+            none = say("rules_none", locale=locale, agent=agent_id)
+            return Reply(f"{none}\n{money}", Tone.QUIET, result="rules")
         start = next((number for number, rule in enumerate(rules) if rule.id == first), 0)
         page, rest = rules[start : start + RULES_LISTED], rules[start + RULES_LISTED :]
         names = await self.store.read(
@@ -289,7 +291,7 @@ class Agents:
         if rest:
             label = say("button_more_rules", locale=locale)
             menu.append(Button(Verb.RULES_PAGE, label, token=rule_token(rest[0].id), number=1))
-        return Reply("\n".join(lines), Tone.QUIET, result="rules", menu=tuple(menu))
+        return Reply("\n".join([*lines, money]), Tone.QUIET, result="rules", menu=tuple(menu))
 
     # Runs and lanes
 
@@ -337,18 +339,18 @@ class Agents:
             settled = [row for row in declined if row is not None]
             if settled:
                 return _declined(settled, delivery), changed + settled
-            return Heard("run_in_progress" if self._under_way(ledger, agent_id, lane, now) else "no_run"), changed
+            return Heard("run_in_progress" if self._under_way(ledger, agent, lane, now) else "no_run"), changed
 
         heard, changed = await self.store.write(work)
         self.approvals.tell_all(changed)
         return heard
 
     @staticmethod
-    def _under_way(ledger: Ledger, agent_id: str, lane: str, now: datetime) -> bool:
-        last = ledger.last_of_lane(agent_id, lane)
-        if last is None or last.run_id is None or ledger.run_closed(agent_id, last.run_id):
+    def _under_way(ledger: Ledger, agent: Agent, lane: str, now: datetime) -> bool:
+        last = ledger.last_of_lane(agent.id, lane)
+        if last is None or last.run_id is None or ledger.run_closed(agent.id, last.run_id):
             return False
-        return now - max(last.created_at, last.decided_at or last.created_at) < RUN_WINDOW
+        return _waits(last, agent) or now - (_end_of_wait(last) or last.created_at) < RUN_WINDOW
 
     async def close_run(self, agent_id: str, run_id: str) -> Sequence[str] | Refusal:
         """A run is over: what its turns wait for is cancelled, and what was allowed and has not begun is not sent.
@@ -377,14 +379,15 @@ class Agents:
         return [row.id for row in settled]
 
     async def run(self, agent_id: str, run_id: str) -> RunState:
-        """Whether a run waits for a person: time that it waits is not time that it takes."""
+        """Whether a run waits for a person, or for its agent to go on: time that it waits is not time that it takes."""
 
         def read(ledger: Ledger) -> RunState:
-            rows, closed = ledger.rows_of_run(agent_id, run_id), ledger.run_closed(agent_id, run_id)
-            answers = [row.decided_at for row in rows if row.decided_at is not None and row.decision_key is not None]
+            agent, closed = ledger.agent(agent_id), ledger.run_closed(agent_id, run_id)
+            rows = ledger.rows_of_run(agent_id, run_id)
+            ends = [end for row in rows if (end := _end_of_wait(row)) is not None]
             first = rows[0].created_at if rows else None
-            waiting = any(row.pending for row in rows) and not closed
-            return RunState(waiting, closed, max(answers) if answers else first)
+            waiting = any(_waits(row, agent) for row in rows) and not closed
+            return RunState(waiting, closed, max(ends) if ends else first)
 
         return await self.store.read(read)
 
@@ -419,6 +422,21 @@ def refused(refusal: Refusal, agent_id: str, locale: str, *, not_yours: str = "a
     """A refusal in the words of a chat."""
     key = {"unknown_agent": "agent_unknown", "not_yours": not_yours, "not_found": "rule_gone"}[refusal.code]
     return Reply(say(key, locale=locale, agent=agent_id), Tone.ALERT, refused=True, result=refusal.code)
+
+
+def _waits(row: Approval, agent: Agent | None) -> bool:
+    """Whether whoever asked has nothing to go on with yet: no answer, or one that waits for its paused agent."""
+    if row.pending:
+        return True
+    paused = agent is not None and agent.paused_at is not None and row.status is not Status.CANCELLED
+    return paused and row.consumed_at is None and row.outcome is Outcome.NONE and row.runtime is Runtime.TURN
+
+
+def _end_of_wait(row: Approval) -> datetime | None:
+    """When whoever asked had the answer; None while there is none, and where it ran unasked."""
+    if row.unasked:
+        return None
+    return (row.consumed_at if row.runtime is Runtime.TURN else None) or row.decided_at
 
 
 def _by(person: Person | None) -> str:

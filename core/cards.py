@@ -15,6 +15,7 @@ from core.beside import beside
 from core.buttons import Verb
 from core.canonical import parts_of, pointer_of, value_at
 from core.editing import lengths
+from core.effects_rows import key_of
 from core.formats import raw_text, value_text
 from core.redaction import Redaction
 from core.visible import units, visible, visible_json
@@ -45,7 +46,7 @@ class Surroundings:
 
     `people` maps ids to names. `unlisted_run`: the directory does not list the activity that would run for the agent's
     tool. `allowed`: the names of those whose Allow counts, or did, where several are needed. `always`: a standing rule
-    may be made of this call.
+    may be made of this call. `url_fields`: the arguments that the table of effects calls the address, by key.
     """
 
     people: Mapping[str, str] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class Surroundings:
     allowed: tuple[str, ...] = ()
     paused: bool = False
     always: bool = False
+    url_fields: frozenset[str] = frozenset()
 
 
 def card_of(
@@ -205,7 +207,8 @@ def _call_of(approval: Approval, around: Surroundings, redaction: Redaction, loc
     presentation = json.loads(approval.presentation)
     lines, shown = _presented(presentation.get("lines") or [], arguments, redaction, locale)
     said = {line.value for line in lines[:MAX_LINES] if not line.claim}
-    facts = _facts(presentation, arguments, redaction, locale, shown, said)
+    addresses = _addresses(arguments, (), around.url_fields)
+    facts = _facts(presentation, arguments, addresses, redaction, locale, shown, said)
     behalf = redaction.text(people.get(approval.on_behalf_of or "", approval.on_behalf_of or ""))
     if behalf:
         facts.append(_Wanted(fill("line_on_behalf_of", locale=locale), behalf, claim=True))
@@ -266,6 +269,7 @@ def _presented(
 def _facts(
     presentation: Mapping[str, Any],
     arguments: Any,
+    addresses: Iterable[tuple[_Path, str]],
     redaction: Redaction,
     locale: str,
     shown: set[_Path],
@@ -274,7 +278,7 @@ def _facts(
     """Where the call goes and whom it reaches, unless a line says so already; adds what these show to `shown`."""
     facts: list[_Wanted] = []
     label = fill("line_address", locale=locale)
-    for path, address in _addresses(arguments, ()):
+    for path, address in addresses:
         if address not in seen:
             facts.append(_Wanted(label, address))
             shown.add(path)
@@ -293,14 +297,18 @@ def _facts(
     return facts
 
 
-def _addresses(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
-    """What stands under a key such as `url`, outermost first."""
+def _addresses(value: Any, path: _Path, url_fields: frozenset[str]) -> Iterator[tuple[_Path, str]]:
+    """What stands under a key such as `url`, outermost first, and outermost under those that the table names."""
     for key, member in _members(value):
-        if isinstance(member, str) and member.strip() and _ADDRESS_FILL.sub("", key).lower() in _ADDRESS_KEYS:
-            yield (*path, key), member
+        listed = not path and key_of(key) in url_fields
+        if listed or _ADDRESS_FILL.sub("", key).lower() in _ADDRESS_KEYS:
+            several = [((*path, key, at), text) for at, text in _members(member)] if listed else []
+            for place, text in several or [((*path, key), member)]:
+                if isinstance(text, str) and text.strip():
+                    yield place, text
     for key, member in _members(value):
         if isinstance(member, dict | list):
-            yield from _addresses(member, (*path, key))
+            yield from _addresses(member, (*path, key), url_fields)
 
 
 def _unlisted(arguments: Any, shown: set[_Path]) -> Iterator[_Wanted]:
@@ -433,17 +441,17 @@ def _status(
     match approval.status:
         case Status.PENDING if now >= approval.expires_at:
             return fill("card_time_up", locale=locale), Tone.QUIET
-        case Status.PENDING if approval.undeliverable:
-            reason = in_language(approval.undeliverable, locale).rstrip(".")
-            return say("card_undeliverable", locale=locale, reason=reason), Tone.BAD
         case Status.PENDING:
             said = []
+            if approval.undeliverable:
+                reason = in_language(approval.undeliverable, locale).rstrip(".")
+                said.append(say("card_undeliverable", locale=locale, reason=reason))
             if around.allowed:
                 names, given = ", ".join(around.allowed), len(around.allowed)
                 said.append(say("card_votes", locale=locale, given=given, needed=approval.needed, names=names))
             if around.paused:
                 said.append(say("card_paused", locale=locale, agent=approval.agent))
-            return " ".join(said), Tone.QUIET
+            return " ".join(said), Tone.BAD if approval.undeliverable else Tone.QUIET
         case Status.EXPIRED:
             return fill("card_expired", locale=locale, when=when), Tone.QUIET
         case Status.CANCELLED:
@@ -476,18 +484,18 @@ def _outcome(approval: Approval, around: Surroundings, redaction: Redaction, loc
     error = in_language((approval.outcome_note or "").strip().rstrip("."), locale)
     error = bounded(redaction.text(error), ERROR_LIMIT)
     error = error or fill("unknown_error", locale=locale)
+    draft = approval.runtime is Runtime.DRAFT
     match approval.outcome:
         case Outcome.SENDING:
             return fill("card_sending", locale=locale), Tone.GOOD
         case Outcome.SENT:
-            draft = approval.runtime is Runtime.DRAFT
             return fill("card_sent_draft" if draft else "card_sent", locale=locale), Tone.GOOD
         case Outcome.NOT_SENT:
-            return fill("card_not_sent", locale=locale, error=error), Tone.BAD
+            return fill("card_not_sent_draft" if draft else "card_not_sent", locale=locale, error=error), Tone.BAD
         case Outcome.UNKNOWN if broke_off(approval):
-            return fill("card_broke_off", locale=locale), Tone.ALERT
+            return fill("card_broke_off_draft" if draft else "card_broke_off", locale=locale), Tone.ALERT
         case Outcome.UNKNOWN:
-            return fill("card_failed", locale=locale, error=error), Tone.ALERT
+            return fill("card_failed_draft" if draft else "card_failed", locale=locale, error=error), Tone.ALERT
         case Outcome.NONE if around.paused and approval.consumed_at is None:
             return say("card_on_resume", locale=locale, agent=approval.agent), Tone.GOOD
         case Outcome.NONE if approval.grace_until is not None:

@@ -289,7 +289,7 @@ class Ledger(Protocol):
         ...
 
     def last_of_lane(self, agent: str, lane: str) -> Approval | None:
-        """The youngest turn row of a lane that names its run."""
+        """Of a lane's turn rows that name their run, the one that was asked or answered last."""
         ...
 
     def agents_of_lane(self, lane: str) -> Sequence[str]:
@@ -297,7 +297,7 @@ class Ledger(Protocol):
         ...
 
     def rows_of_run(self, agent: str, run_id: str) -> Sequence[Approval]:
-        """Every turn row of a run, oldest first."""
+        """Every row of a run that somebody waits for, which is all but drafts, oldest first."""
         ...
 
     def declined_by(self, agent: str, lane: str, decision_key: str) -> Sequence[Approval]:

@@ -13,7 +13,7 @@ from typing import Any
 from core.approvals import Agent, Approval, Effect
 from core.asking import Held, Unasked, decide_whether_to_ask, effect_to_judge
 from core.asks import Presentation
-from core.effects import Call
+from core.effects import Call, readings_of
 from core.effects_file import tables_from
 from core.effects_rows import Tables
 from core.ports import Ledger
@@ -80,6 +80,17 @@ class RuleBooks:
     def effect_of(self, ledger: Ledger, agent: Agent | None, approval: Approval, arguments: str) -> Effect:
         """How far a row's call would reach with other arguments."""
         return self.effect(ledger, agent, call_of(approval, agent, arguments))
+
+    def url_fields(self, ledger: Ledger, agent: Agent | None, approval: Approval) -> frozenset[str]:
+        """The arguments of a row's tool that say where it goes, by key; none when that cannot be read."""
+        if agent is None:
+            return frozenset()
+        try:
+            readings = readings_of(self.of(ledger, agent).tables, approval.tool, approval.operation)
+        except FAULTS as error:
+            self._report(agent, error)
+            return frozenset()
+        return frozenset(name for each in readings for name in each.row.url_fields)
 
     def scopes_for(self, ledger: Ledger, agent: Agent, approval: Approval) -> Sequence[Scope]:
         """The scopes that a card of this row may offer; none when that cannot be judged."""

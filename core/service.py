@@ -218,6 +218,8 @@ class Approvals:
         ledger.audit(AuditLine(approval.id, now, "opened", 1, identity=origin.asked_by, surface=asked.runtime.value))
         if not approval.pending:
             ledger.audit(AuditLine(approval.id, now, AUTO, 1, surface=approval.decided_via, note=approval.note))
+        elif approval.undeliverable is not None:
+            ledger.audit(AuditLine(approval.id, now, "undeliverable", 1, note=approval.undeliverable))
         return Opened(approval, created=True)
 
     @staticmethod
@@ -284,6 +286,7 @@ class Approvals:
             people=self.directory.names(ledger, approval),
             unlisted_run=runs_unlisted(approval.tool, json.loads(approval.run) if approval.run else None, agent),
             allowed=allowed,
+            url_fields=self.books.url_fields(ledger, agent, approval),
             paused=agent is not None and agent.paused_at is not None,
             always=buttons and approval.pending and bool(self.judge.offers(ledger, approval, agent)),
         )
@@ -340,7 +343,7 @@ class Approvals:
             await self.feed.publish(changed.id, changed.revision)
         else:
             if changed is not None:
-                self._tell(changed, result=reply.result)
+                self._tell(changed, settled=changed.dismissed_at is None, result=reply.result)
             elif judged.unheard is not None:
                 self._later(self.bell.ring(judged.unheard))
             log.info("pressed", extra={"approval": reply.approval_id, "platform": press.actor.platform,
@@ -637,17 +640,20 @@ class Approvals:
     async def mark_undeliverable(self, approval_id: str, reason: str | None) -> None:
         """Say on the row why no card of it can be seen, or that one can be now; it stays pending."""
 
+        what = "undeliverable" if reason else "deliverable"
+
         def work(ledger: Ledger) -> Approval | None:
             while (approval := ledger.approval(approval_id)) is not None:
                 if not approval.pending or approval.undeliverable == reason:
                     return None
                 if (changed := ledger.change(approval, undeliverable=reason)) is not None:
+                    ledger.audit(AuditLine(approval_id, self.clock.now(), what, changed.revision, note=reason))
                     return changed
             return None
 
         changed = await self.store.write(work)
         if changed is not None:
-            log.log(logging.WARNING if reason else logging.INFO, "undeliverable" if reason else "deliverable",
+            log.log(logging.WARNING if reason else logging.INFO, what,
                     extra={"approval": approval_id, "reason": reason})  # fmt: skip
             self._later(self.feed.publish(changed.id, changed.revision))
 
@@ -821,14 +827,16 @@ class Approvals:
         if told:
             self._later(publish())
 
-    def _tell(self, approval: Approval, *, ring: bool = True, publish: bool = True, **more: object) -> None:
+    def _tell(
+        self, approval: Approval, *, ring: bool = True, publish: bool = True, settled: bool = True, **more: object
+    ) -> None:
         """Nudge and publish, off the caller's path; whatever is lost here, the sweep does again."""
         if ring and approval.claim_token is None:
             self._later(self.bell.ring(approval))
         if publish:
             self._later(self.feed.publish(approval.id, approval.revision))
         event = approval.outcome.value if approval.outcome is not Outcome.NONE else approval.status.value
-        if approval.pending:
+        if approval.pending or not settled:
             # Whoever changed it is named by the line of the press, or of the request.
             log.info("changed", extra={"approval": approval.id, "revision": approval.revision, **more})
             return

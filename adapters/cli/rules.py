@@ -57,10 +57,12 @@ def rules(context: typer.Context, agent: Agent, json: AsJson = False) -> None:
     found = api_of(context).get(path_of("agents", agent, "rules"))["rules"]
     if json:
         print_json(found)
-    elif found:
+        return
+    if found:
         print_rules(found)
     else:
         print_text(say("rules_none", agent=agent))
+    print_text(say("rules_money"))
 
 
 @app.command()

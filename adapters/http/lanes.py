@@ -55,10 +55,10 @@ class RunView(View):
 
     run_id: str
     agent: str
-    waiting: bool = Field(description="Whether it waits for a person now.")
+    waiting: bool = Field(description="Whether it waits now: for a person, or for its paused agent to go on.")
     closed: bool
     counts_from: datetime | None = Field(
-        description="From when its own time limit counts: its last answer by a person, else its first call."
+        description="From when its own time limit counts: the end of its last wait, else its first call."
     )
 
 

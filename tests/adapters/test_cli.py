@@ -492,7 +492,10 @@ async def test_an_agent_is_paused_resumed_and_reset(server: Served) -> None:
 
 async def test_ac_10_a_rule_is_made_listed_and_removed(server: Served) -> None:
     none = await server.run("admin", "rules", "billing")
-    assert none.out == "billing has no standing rules: it asks for whatever its mode asks for.\n"
+    assert none.out == (
+        "billing has no standing rules: it asks for whatever its mode asks for.\n"
+        "Spending and deleting always ask, unless an administrator made a rule for it.\n"
+    )
     assert json.loads((await server.run("admin", "rules", "billing", "--json")).out) == []
     made = await server.run(
         "admin", "rules", "add", "billing", "--tool", "mail.send", "--scope", "recipient=team@example.com"
@@ -508,6 +511,7 @@ async def test_ac_10_a_rule_is_made_listed_and_removed(server: Served) -> None:
     assert listed[0].split() == ["ID", "RULE", "BY", "SINCE"]
     assert listed[1].startswith(rule["id"])
     assert label in listed[1]
+    assert listed[-1].startswith("Spending and deleting always ask")
     removed = await server.run("dana", "rules", "remove", rule["id"])
     assert removed.out == f"Removed: {label}. From the next call on billing asks again.\n"
     assert (await server.api.ask(**mail))["status"] == "pending"

@@ -208,11 +208,11 @@ async def test_t10_a_chat_that_must_wait_holds_back_no_card_of_another(here: Off
     here.world.fail("editMessageText", retry_after=33, times=None, chat=here.chat)
     for each in crowd:
         assert (await here.told(here.press(each, "Decline"))).startswith("Declined.")
-    await here.until(lambda: len(here.world.calls_of("editMessageText", chat=here.chat)) >= 8 or None)
+    await here.until(lambda: here.world.calls_of("editMessageText", chat=here.chat) or None)
     assert (await here.told(here.press(card, "Decline", chat=SMALL))).startswith("Declined.")
     await here.settled(card, "Declined by Dana Reyes", chat=SMALL)
-    # Nothing floods: each card was tried once, and waits.
-    assert len(here.world.calls_of("editMessageText", chat=here.chat)) <= len(crowd)
+    # Nothing floods: one card was tried, and all wait.
+    assert len(here.world.calls_of("editMessageText", chat=here.chat)) == 1
 
 
 async def test_t10_after_its_wait_a_card_is_drawn(here: Office) -> None:
@@ -709,7 +709,7 @@ async def test_a_command_without_an_agent_is_told_which_there_are(here: Office) 
         return str(answer.text)
 
     here.world.start(1001)
-    assert await told("/rules") == say("rules_none", agent="billing")
+    assert (await told("/rules")).startswith(say("rules_none", agent="billing"))
     for text in ("/pause", "/resume"):
         assert await told(text) == say("agent_which", known="billing")
     (agent,) = await here.store.read(lambda ledger: ledger.agents())
