@@ -255,7 +255,10 @@ def _listening(settings: Settings) -> socket.socket:
         listener.bind(address)
         listener.listen(2048)
     except OSError as error:
-        problem = f"{settings.http_bind} cannot be used ({error.strerror}); is Placet running already?"
+        problem = (
+            f"{settings.http_bind} cannot be used ({error.strerror}): end what has it (another Placet, a demo or "
+            "another program), or set it to another port, such as 127.0.0.1:8430"
+        )
         raise BadSetting("PLACET_HTTP_BIND", problem) from None
     return listener
 

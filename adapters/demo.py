@@ -72,7 +72,9 @@ def demo(data_dir: Path, port: int, browser: bool) -> int:
     """Run the demo until Ctrl-C; `port` is the page's, `browser` opens it. The exit code."""
     data_dir = data_dir.expanduser().absolute()
     try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # One by one: the folder in which it is by default is Placet's own data folder, and as private.
+        for folder in (*reversed(data_dir.parents), data_dir):
+            folder.mkdir(mode=0o700, exist_ok=True)
         log_file = (data_dir / "placet.log").open("a", encoding="utf-8")
     except OSError as error:
         return run_until_stopped(_refuse(BadSetting("--data-dir", f"{data_dir} cannot be used: {error.strerror}")))
@@ -93,7 +95,11 @@ async def _run(data_dir: Path, port: int, browser: bool) -> None:
         try:
             sandbox = await stack.enter_async_context(Sandbox(port, data_dir / "sandbox", rate_scale=RATE_SCALE))
         except OSError as error:
-            raise BadSetting("--port", f"{port} cannot be used: {error.strerror}; give another one") from None
+            problem = (
+                f"{port} cannot be used ({error.strerror}): end what has it (another demo, Placet or another program), "
+                'or give another one: make demo ARGS="--port 8500"'
+            )
+            raise BadSetting("--port", problem) from None
         first = _set_up_chats(sandbox)
         os.environ |= _platforms(sandbox)
         # Nothing of a placet.toml that happens to lie here may reach a real database from the demo.

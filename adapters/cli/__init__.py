@@ -26,7 +26,9 @@ app = typer.Typer(
     name="placet",
     cls=Commands,
     help="A person's yes or no in front of what an agent or a workflow is about to do.",
-    epilog="Settings: PLACET_... variables, or placet.toml. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
+    epilog="Commands speak to the Placet at PLACET_URL, with the token in PLACET_TOKEN, else with the admin token of "
+    "the data folder, which administers and cannot answer. "
+    "Settings: PLACET_... variables, or placet.toml. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

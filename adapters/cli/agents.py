@@ -32,8 +32,8 @@ def mode(
 ) -> None:
     """Show or set what an agent asks for."""
     from adapters.cli.api import path_of
-    from adapters.cli.rendering import print_json, print_text
-    from core.wording import say
+    from adapters.cli.rendering import moment, print_json, print_text
+    from core.wording import moment_text, say
 
     api = api_of(context)
     if mode is None:
@@ -46,7 +46,7 @@ def mode(
     words = say(f"mode_{found['mode']}")
     print_text(say("mode_is" if mode is None else "mode_set", agent=agent, mode=words))
     if found["paused_at"]:
-        print_text(f"{agent} is paused since {found['paused_at']}.")
+        print_text(f"{agent} is paused since {moment_text(moment(found['paused_at']))}.")
 
 
 def pause(context: typer.Context, agent: Agent) -> None:

@@ -51,7 +51,7 @@ class Api:
         if token is None:
             fail(
                 f"no token: set PLACET_TOKEN (there is no readable {settings.data_dir / ADMIN_TOKEN_FILE}, which "
-                "`placet serve` makes at its first start)"
+                "`placet serve` makes at its first start); for a demo, read its demo.env first"
             )
         return cls(settings.http_url, token, administers=True)
 
@@ -93,7 +93,8 @@ class Api:
             problem = response.json()
             code, detail, line = problem["code"], str(problem["detail"]), problem.get("line")
         except (ValueError, KeyError, TypeError):
-            fail(f"{self.url} answered {response.status_code} without a reason: is PLACET_URL where Placet listens?")
+            fail(f"what answers at {self.url} is not Placet ({response.status_code} without a reason; a demo's page is "
+                 "not its API): set PLACET_URL to where Placet listens, or read the demo's demo.env")  # fmt: skip
         if code in IN_COMMANDS:
             fail(IN_COMMANDS[code])
         fail(f"{told_as}:{line}: {detail.removeprefix(f'line {line}: ')}" if told_as and line else detail)

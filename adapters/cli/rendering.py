@@ -16,7 +16,7 @@ from adapters.cli.context import seen
 from core.approvals import Attachment, Card, Line, Tone
 from core.cards import short_id, text_of
 from core.rules import ScopeKind, listed_label
-from core.wording import fill
+from core.wording import fill, moment_text
 
 PIPE_WIDTH = 1000
 
@@ -53,7 +53,7 @@ def print_rules(rules: Sequence[Mapping[str, Any]]) -> None:
         table.add_column(name, no_wrap=name == "ID", overflow="fold")
     for rule in rules:
         label = listed_label(rule["label"], ScopeKind(rule["scope"]), rule["value"])
-        cells = (rule["id"], label, rule["created_by"], f"{moment(rule['created_at']):%Y-%m-%d}")
+        cells = (rule["id"], label, rule["created_by"], moment_text(moment(rule["created_at"])))
         table.add_row(*(Text(seen(cell)) for cell in cells))
     print_table(table)
 

@@ -78,15 +78,18 @@ async def _served(settings: Settings) -> Finding:
     except (httpx.ConnectError, httpx.ConnectTimeout):
         return _free(settings)
     except (httpx.HTTPError, ValueError):
-        return Finding("fail", f"what answers at {url} is not Placet",
-                       "end that program, or set PLACET_HTTP_BIND to another port")  # fmt: skip
+        return _stranger(url)
     if ready.status_code == 200:
         return Finding("ok", f"Placet answers at {url} and is ready")
     if isinstance(document, dict) and document.get("code") == "not_ready":
         return Finding("fail", f"Placet answers at {url} but is not ready: {document.get('detail', '')}",
                        "mend the service that it names")  # fmt: skip
-    return Finding("fail", f"what answers at {url} is not Placet",
-                   "end that program, or set PLACET_HTTP_BIND to another port")  # fmt: skip
+    return _stranger(url)
+
+
+def _stranger(url: str) -> Finding:
+    return Finding("fail", f"what answers at {url} is not Placet: another program, or the page of a demo",
+                   "end it, or set PLACET_HTTP_BIND to another port, such as 127.0.0.1:8430")  # fmt: skip
 
 
 async def _known(settings: Settings) -> Sequence[Finding]:

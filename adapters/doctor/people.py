@@ -22,12 +22,23 @@ async def check_directory(settings: Settings, on: Collection[str], switches: Map
         return []
     database = Database.open(settings.database)
     try:
-        return await database.read(lambda ledger: list(_findings(ledger, on, switches)))
+        return await database.read(lambda ledger: [*_unseen(ledger.undeliverable()), *_findings(ledger, on, switches)])
     except (Unavailable, Fault):
         # The database cannot be reached, or lacks its tables: its own check says so.
         return []
     finally:
         await database.close()
+
+
+def _unseen(count: int) -> Iterator[Finding]:
+    if count:
+        what = (
+            "1 approval waits where nobody can see it"
+            if count == 1
+            else f"{count} approvals wait where nobody can see them"
+        )
+        yield Finding("warn", what, "see which with `placet approvals`, and why with `placet show ID`; they can be "
+                      "answered there, and are posted once somebody can be reached")  # fmt: skip
 
 
 def _findings(ledger: Ledger, on: Collection[str], switches: Mapping[str, str]) -> Iterator[Finding]:

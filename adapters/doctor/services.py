@@ -128,5 +128,6 @@ async def check_temporal(settings: Settings) -> Sequence[Finding]:
             findings.append(Finding("fail", f"no worker takes {what} from the task queue {queue}",
                                     f"start `placet serve` (or `--only {part}`)"))  # fmt: skip
         else:
-            findings.append(Finding("ok", f"{len(pollers)} take {what} from the task queue {queue}"))
+            workers = "1 worker takes" if len(pollers) == 1 else f"{len(pollers)} workers take"
+            findings.append(Finding("ok", f"{workers} {what} from the task queue {queue}"))
     return findings

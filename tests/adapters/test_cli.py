@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -19,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from adapters.cli import app
+from adapters.sandbox import Sandbox
 from adapters.settings import admin_token, read_settings
 from core.approvals import Status
 from tests.adapters.api import ADMIN, DIRECTORY, Api, an_api, served
@@ -124,6 +126,8 @@ async def test_help_names_every_command() -> None:
         "token, migrate"
     )
     assert [name for name in commands.split(", ") if f"\n  {name} " not in told.out] == []
+    said = " ".join(told.out.split())
+    assert "with the token in PLACET_TOKEN, else with the admin token of the data folder" in said
 
 
 async def test_help_loads_no_model_of_an_ask() -> None:
@@ -198,6 +202,16 @@ async def test_something_else_at_the_address_is_told() -> None:
         ended = await placet("approvals", PLACET_URL=url, PLACET_TOKEN="placet_some-token")
     assert ended.code == 1
     assert ended.line == f"what answers at {url} is not Placet: set PLACET_URL to where Placet listens"
+
+
+async def test_a_demos_page_at_the_address_is_told() -> None:
+    async with Sandbox() as sandbox:
+        ended = await placet("approvals", PLACET_URL=sandbox.url, PLACET_TOKEN="placet_some-token")
+    assert ended.code == 1
+    assert ended.line == (
+        f"what answers at {sandbox.url} is not Placet (404 without a reason; a demo's page is not its API): set "
+        "PLACET_URL to where Placet listens, or read the demo's demo.env"
+    )
 
 
 async def test_interrupted_ends_quietly_with_130() -> None:
@@ -474,7 +488,11 @@ async def test_an_agent_is_paused_resumed_and_reset(server: Served) -> None:
     paused = await server.run("dana", "pause", "billing")
     assert paused.out == "billing is paused. What is allowed takes effect with `placet resume billing`.\n"
     assert (await server.run("dana", "pause", "billing")).out == "billing is paused already.\n"
-    assert "billing is paused since " in (await server.run("dana", "mode", "billing")).out
+    assert re.search(
+        r"^billing is paused since [A-Z][a-z]{2} \d{1,2}, \d{4}, \d\d:\d\d UTC\.$",
+        (await server.run("dana", "mode", "billing")).out,
+        re.MULTILINE,
+    )
     assert "takes effect when billing resumes" in (await server.run("dana", "show", row["id"])).out
     allowed = await server.run("dana", "approve", f"{row['id']}@1")
     assert "billing is paused: it takes effect when the agent resumes." in allowed.out
@@ -511,6 +529,7 @@ async def test_ac_10_a_rule_is_made_listed_and_removed(server: Served) -> None:
     assert listed[0].split() == ["ID", "RULE", "BY", "SINCE"]
     assert listed[1].startswith(rule["id"])
     assert label in listed[1]
+    assert re.search(r"[A-Z][a-z]{2} \d{1,2}, \d{4}, \d\d:\d\d UTC$", listed[1].rstrip())
     assert listed[-1].startswith("Spending and deleting always ask")
     removed = await server.run("dana", "rules", "remove", rule["id"])
     assert removed.out == f"Removed: {label}. From the next call on billing asks again.\n"

@@ -23,8 +23,10 @@ from adapters.migrate import migrate
 from adapters.sandbox import Sandbox
 from adapters.sandbox.discord import token_of
 from adapters.settings import ADMIN_TOKEN_FILE, Settings, admin_token, read_settings
+from core.approvals import Status
 from core.ports import Finding
 from tests.adapters.api import an_api, served
+from tests.builders import an_approval
 from tests.services import free_port, temporal_in
 
 TELEGRAM = {"telegram": "PLACET_TELEGRAM_TOKEN"}
@@ -116,6 +118,7 @@ async def test_a_stranger_at_the_http_address(tmp_path: Path) -> None:
         bind = f"127.0.0.1:{stranger.sockets[0].getsockname()[1]}"
         finding = await found(settings_in(tmp_path, http_bind=bind), "is not Placet")
     assert finding.level == "fail"
+    assert "the page of a demo" in finding.what
 
 
 async def test_placet_at_the_http_address(tmp_path: Path) -> None:
@@ -227,6 +230,7 @@ async def test_what_polls_and_sweeps_on_temporal(tmp_path: Path, fresh_temporal:
             await asyncio.sleep(0.05)
         assert [finding for finding in findings if finding.level != "ok"] == []
         assert any("the schedule placet-sweep is there" in finding.what for finding in findings)
+        assert any(finding.what == "1 worker takes workflows from the task queue placet" for finding in findings)
 
 
 async def test_the_payload_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,6 +270,24 @@ async def findings_for(folder: Path, text: str, on: Collection[str] = ("telegram
 async def test_an_empty_directory(tmp_path: Path) -> None:
     (finding,) = await findings_for(tmp_path, "")
     assert (finding.level, "directory is empty" in finding.what) == ("warn", True)
+
+
+@pytest.mark.parametrize(("unseen", "told"), [
+    (1, "1 approval waits where nobody can see it"), (2, "2 approvals wait where nobody can see them"),
+])  # fmt: skip
+async def test_what_waits_unseen_is_counted_and_where_to_see_it_is_said(tmp_path: Path, unseen: int, told: str) -> None:
+    settings = settings_in(tmp_path)
+    settings.data_dir.mkdir(mode=0o700)
+    await migrate(settings.database)
+    database = Database.open(settings.database)
+    rows = [an_approval(undeliverable="dana is linked on no platform") for _ in range(unseen)]
+    for row in [*rows, an_approval(), an_approval(undeliverable="gone", status=Status.EXPIRED)]:
+        await database.write(lambda ledger, row=row: ledger.insert(row))  # type: ignore[misc]
+    await database.close()
+    finding = await found(settings, "nobody can see")
+    assert (finding.level, finding.what) == ("warn", told)
+    assert "`placet approvals`" in finding.fix
+    assert "`placet show ID`" in finding.fix
 
 
 async def test_l1_a_directory_in_which_nobody_may_answer(tmp_path: Path) -> None:

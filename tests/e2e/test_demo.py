@@ -227,6 +227,28 @@ async def test_a_second_demo_on_the_same_folder_is_refused_in_one_line(demo: Dem
     assert str(demo.folder) in second.stderr
 
 
+@pytest.mark.parametrize(("command", "fix"), [
+    (("demo", "--no-browser", "--port", "{port}"), 'make demo ARGS="--port 8500"'),
+    (("serve",), "PLACET_HTTP_BIND: 127.0.0.1:{port} cannot be used"),
+])  # fmt: skip
+async def test_a_port_that_a_demo_has_is_told_with_what_to_do(
+    demo: Demo, tmp_path: Path, command: tuple[str, ...], fix: str
+) -> None:
+    words = [word.format(port=demo.port) for word in command]
+    own = {"XDG_DATA_HOME": str(tmp_path / "share"), "PLACET_HTTP_BIND": f"127.0.0.1:{demo.port}"}
+    second = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-m", "adapters", *words], capture_output=True, text=True, timeout=60,
+        env=os.environ | own, cwd=Path.cwd(),
+    )  # fmt: skip
+    assert second.returncode == 1
+    told = second.stderr.splitlines()[-1]
+    assert fix.format(port=demo.port) in told
+    assert "another" in told
+    assert "demo" in told
+    # Placet's data folder is as private where the demo made it as where `serve` did.
+    assert (tmp_path / "share" / "placet").stat().st_mode & 0o777 == 0o700
+
+
 async def test_ctrl_c_ends_the_demo_with_nothing_more_said(demo: Demo, chats: Chats) -> None:
     await chats.page.close()
     await demo.stop(signal.SIGINT)
