@@ -14,12 +14,14 @@ from core.approvals import Effect, Runtime
 from core.canonical import Unfit, fields_of, value_at
 from core.fields import problem_text
 
-ARGUMENTS_LIMIT = 256 * 1024
+ARGUMENTS_LIMIT, ASK_LIMIT = 256 * 1024, 512 * 1024
 PLACET_QUEUES = frozenset({"placet", "placet-bots"})
 LIFETIME_MIN_S, LIFETIME_DEFAULT_S, LIFETIME_MAX_S = 10, 168 * 3600, 720 * 3600
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Pointer = Annotated[str, StringConstraints(max_length=500, pattern=r"^(/([^~/]|~0|~1)*)*$")]
+# The field of a fault that is not one field's.
+WHOLE = "(the whole ask)"
 _NOTHING = object()
 FORMAT = re.compile(r"^(text|code|date|bytes|money:(/([^~/]|~0|~1)*)+)$")
 
@@ -31,6 +33,10 @@ class Invalid(Exception):
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+
+
+class TooLarge(Invalid):
+    """An ask over ASK_LIMIT; `field` is the member that makes it so."""
 
 
 class _Strict(BaseModel):
@@ -142,6 +148,9 @@ class Asked:
 
 def read_ask(document: bytes | str, *, over: Literal["temporal", "http"]) -> Asked:
     """Check a payload (a JSON object) whole; raises Invalid with the field's path."""
+    if len(document) > ASK_LIMIT:
+        large = largest_member(document)
+        raise TooLarge(large, f"the ask is over {ASK_LIMIT // 1024} KB; pass a reference instead of the content")
     try:
         fields, texts = fields_of(document)
     except Unfit as unfit:
@@ -175,6 +184,15 @@ def read_ask(document: bytes | str, *, over: Literal["temporal", "http"]) -> Ask
     return Asked(ask, arguments_text, runtime)
 
 
+def largest_member(document: bytes | str) -> str:
+    """Which member makes a document large; the whole of it where that cannot be read."""
+    try:
+        members = json.loads(document)
+        return max(members, key=lambda name: len(json.dumps(members[name]))) if isinstance(members, dict) else WHOLE
+    except (ValueError, RecursionError):
+        return WHOLE
+
+
 def _check_pointers(ask: Ask) -> None:
     for number, line in enumerate(ask.presentation.lines):
         pointers = [line[1]] if line[1].startswith("/") else []
@@ -189,7 +207,7 @@ def _check_pointers(ask: Ask) -> None:
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in loc) or "(the whole ask)"
+    return ".".join(str(part) for part in loc) or WHOLE
 
 
 def _problem(kind: str, message: str, loc: tuple[int | str, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -28,7 +27,6 @@ from workflows.payloads import WHOLE, Answer, Call, Ended, Fault, Notify, Openin
 
 log = logging.getLogger("placet.workflows")
 
-ASK_LIMIT = 512 * 1024
 MISSING_LIMIT = 10
 REDRAWS = 100
 
@@ -226,24 +224,12 @@ class Posts:
 
 
 def document_of(ask: RawValue) -> bytes:
-    """The JSON text of an argument; raises Invalid for one that is no JSON, or far over any limit."""
+    """The JSON text of an argument; raises Invalid for one that is no JSON."""
     encoding = ask.payload.metadata.get("encoding", b"").decode("ascii", "replace")
     if not encoding.startswith("json/"):
         raise Invalid(WHOLE, "must be a JSON object that this worker can read (encoding json/plain); where the caller "
                              "encrypts payloads, give Placet's worker the same payload codec")  # fmt: skip
-    if len(ask.payload.data) > ASK_LIMIT:
-        field = largest_member(ask.payload.data)
-        raise Invalid(field, f"the ask is larger than {ASK_LIMIT // 1024} KB; pass a reference instead of the content")
     return ask.payload.data
-
-
-def largest_member(document: bytes) -> str:
-    """Which member makes a document large; the whole of it where that cannot be read."""
-    try:
-        members = json.loads(document)
-        return max(members, key=lambda name: len(json.dumps(members[name]))) if isinstance(members, dict) else WHOLE
-    except (ValueError, RecursionError):
-        return WHOLE
 
 
 def reference_in(document: bytes) -> str | None:

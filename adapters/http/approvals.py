@@ -21,7 +21,7 @@ from adapters.http.services import Services
 from adapters.http.views import ApprovalsView, ApprovalView, ClaimView, page, with_arguments
 from adapters.http.watch import Watch
 from core.approvals import Approval, Outcome, Status, Verdict
-from core.asks import Ask, Asked, Invalid, read_ask
+from core.asks import Ask, Asked, Invalid, TooLarge, read_ask
 from core.beside import beside
 from core.cards import text_of
 from core.people import Refusal
@@ -100,6 +100,8 @@ async def ask(
     body = await read_body(request, JSON, services.limits.ask)
     try:
         asked, idempotency_hash = await read_beside(body, idempotency_key is not None)
+    except TooLarge as error:
+        raise Problem("too_large", str(error), field=error.field) from None
     except Invalid as error:
         raise invalid(error.field, error.problem) from None
     if caller.kind is Kind.AGENT and asked.ask.agent != caller.subject:
@@ -243,7 +245,7 @@ async def edit(request: Request, services: Using, caller: By, via: Via, approval
     if caller.kind is not Kind.PERSON:
         raise Problem("needs_person", "Edit with a person's token, made with placet token PERSON.")
     # Several long texts may be changed at once.
-    body = await read_json(request, EditBody, services.limits.ask)
+    body = await read_json(request, EditBody, services.limits.edit)
     await visible(services, caller, approval_id)
     edited = await door(services).edit(
         approval_id, caller.subject, body.changes, content_revision=body.content_revision, via=via

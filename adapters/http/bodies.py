@@ -205,7 +205,7 @@ async def read_any(request: Request, limit: int) -> bytes:
     """The body's bytes whatever their type; a Problem (413) before more than `limit` are held."""
     too_large = Problem(
         "too_large", f"At most {limit // 1024} KB are taken; pass a reference instead of the content.",
-        headers={"Connection": "close"},
+        headers={"Connection": "close"}, field=WHOLE,
     )  # fmt: skip
     announced = request.headers.get("content-length", "0")
     if announced.isascii() and announced.isdecimal() and int(announced[:20]) > limit:

@@ -21,9 +21,13 @@ Webhook = Callable[[str, Mapping[str, str], bytes], Awaitable[int | tuple[int, s
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in bytes, times in seconds. `poll_s`: how often the database makes up for a lost word of the feed."""
+    """Sizes in bytes, times in seconds. `poll_s`: how often the database makes up for a lost word of the feed.
 
-    ask: int = 512 * 1024
+    Of an ask more is read than is taken, so that its refusal can name what makes it large.
+    """
+
+    ask: int = 2 * 1024 * 1024
+    edit: int = 512 * 1024
     body: int = 64 * 1024
     directory: int = 1024 * 1024
     webhook: int = 1024 * 1024

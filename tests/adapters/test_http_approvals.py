@@ -264,6 +264,22 @@ async def test_an_ask_that_cannot_be_decoded_is_refused_whole(api: Api, body: by
     assert (large.status_code, problem_of(large)["code"]) == (413, "too_large")
 
 
+@pytest.mark.parametrize(
+    ("extra", "field"),
+    [
+        ({"arguments": {"text": "y" * 1_500_000}}, "arguments"),
+        ({"reasoning": "y" * 600_000}, "reasoning"),
+        ({"arguments": {"text": "y" * 3_000_000}}, "(the whole body)"),
+    ],
+)
+async def test_an_ask_that_is_too_large_says_what_makes_it_so(api: Api, extra: dict[str, object], field: str) -> None:
+    large = await api.call("billing", "POST", "/v1/approvals", json={**REFUND, **extra})
+    document = problem_of(large)
+    assert (large.status_code, document["code"], document["field"]) == (413, "too_large", field)
+    assert "pass a reference" in document["detail"]
+    assert "yyyy" not in large.text
+
+
 async def test_a_draft_runs_only_what_the_directory_lists(api: Api) -> None:
     run = {"activity": "refund", "task_queue": "billing"}
     listed = await api.ask(runtime="draft", run=run)
