@@ -279,7 +279,11 @@ _STALE_CARDS = Statement(
         ),
         _FREE,
     )
-    .order_by(_card.posted_at)
+    # The first of each chat before the second of any: one where many wait hides no other.
+    .order_by(
+        sa.func.row_number().over(partition_by=(_card.platform, _card.account, _card.chat), order_by=_card.posted_at),
+        _card.posted_at,
+    )
     .limit(_LIMIT)
 )
 _RESERVE = Statement(

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import secrets
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from core.buttons import Verb, new_token
 from core.cards import Surroundings, draw, for_form, short_id, text_of
 from core.identifiers import new_id
 from core.judging import SCOPES
+from core.lines import Lines
 from core.ports import (
     Clock,
     Feed,
@@ -44,7 +46,9 @@ log = logging.getLogger("placet.desk")
 
 CLAIM = timedelta(seconds=60)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 10.0
-AT_ONCE = 8
+# What a redraw takes of the database and the processor, it takes in few slots; in the hand of one platform are as many
+# as it takes while some wait there for their chat's turn.
+AT_ONCE, IN_HAND = 8, 200
 # What only the buttons of a menu say: the message that carries them is no copy of the card.
 FROM_MENUS = frozenset((*SCOPES, Verb.AGAIN_SURE))
 RULES = frozenset((Verb.REMOVE_RULE, Verb.RULES_PAGE))
@@ -76,8 +80,10 @@ class Desk:
         self.agents = Agents(approvals)
         self._working: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Task[None]] = set()
-        self._redrawing: dict[str, bool] = {}
+        self._asked: dict[str, bool | None] = {}
+        self._lines = Lines(self._in_turn, self._rest, self._start)
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._hands: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(IN_HAND))
 
     # Posting
 
@@ -280,28 +286,33 @@ class Desk:
             card = for_form(card, *takes)
         return Drawn(approval, card)
 
-    async def redraw(self, posted_id: str, claim: str) -> None:
+    async def redraw(self, posted_id: str, claim: str) -> float:
         """Make one message show the row, and again until it does (design section 4); raises nothing of a platform.
 
-        After Unavailable, which says that the database is away, it is to be called again with the same `claim`: the
-        message may be held under it.
+        Returns the seconds after which it is to be called again, as the platform asks; else 0. After that, and after
+        Unavailable, which says that the database is away, it is to be called with the same `claim`: the message may be
+        held under it.
         """
         while True:
-            posted = await self.store.write(lambda ledger: self._take(ledger, posted_id, claim))
-            if posted is None:
-                return
-            surface = self.surfaces.get(posted.platform)
-            drawn = await self.draw(posted.approval_id, posted)
+            async with self._slots:
+                posted = await self.store.write(lambda ledger: self._take(ledger, posted_id, claim))
+                if posted is None:
+                    return 0
+                surface = self.surfaces.get(posted.platform)
+                drawn = await self.draw(posted.approval_id, posted)
             if surface is None or drawn is None or posted.message is None:
                 await self._release(posted_id, claim)
-                return
-            if posted.shown_revision != drawn.approval.revision and not await self._redraw(
-                surface, posted, posted.message, drawn, claim
-            ):
-                return
-            if await self._shown(surface, posted_id, claim, drawn):
+                return 0
+            if posted.shown_revision != drawn.approval.revision:
+                # No slot is held here: a chat's turn may be seconds away.
+                left = await self._redraw(surface, posted, posted.message, drawn, claim)
+                if left is not None:
+                    return left
+            async with self._slots:
+                shown = await self._shown(surface, posted_id, claim, drawn)
+            if shown:
                 await self._attach_anew(surface, posted, drawn.approval)
-                return
+                return 0
 
     async def _attach_anew(self, surface: Surface, posted: Posted, approval: Approval) -> None:
         """After an edit, what a waiting card cannot hold is another text, and Allow waits until that is attached."""
@@ -318,8 +329,10 @@ class Desk:
         # The first file is the poster's to attach, which is tried until it is done.
         return approval.pending and 0 < posted.attached_revision != approval.content_revision
 
-    async def _redraw(self, surface: Surface, posted: Posted, message: Message, drawn: Drawn, claim: str) -> bool:
-        """Edit the message; False when it is left for later."""
+    async def _redraw(
+        self, surface: Surface, posted: Posted, message: Message, drawn: Drawn, claim: str
+    ) -> float | None:
+        """Edit the message; where that is left for later, the seconds until then, or 0: the sweep comes by."""
         try:
             await surface.redraw(message, drawn.card, token=posted.token)
         except Slow as slow:
@@ -327,9 +340,8 @@ class Desk:
             after = slow.after
             with suppress(Unavailable):
                 if await self.store.write(lambda ledger: self._take(ledger, posted.id, claim, after)) is None:
-                    return False
-            self._put_off(posted, claim, after)
-            return False
+                    return 0
+            return after
         except Moved as moved:
             await self.moved(posted.platform, posted.account, posted.chat, moved.to)
             return await self._redraw(surface, posted, replace(message, chat=moved.to), drawn, claim)
@@ -340,25 +352,15 @@ class Desk:
         except Unavailable:
             self.meter.redraw(posted.platform, "unavailable")
             await self._release(posted.id, claim)
-            return False
+            return 0
         else:
             self.meter.redraw(posted.platform, "drawn")
-        return True
+        return None
 
     def _later(self, after: float, approval_id: str) -> None:
         async def later() -> None:
             await asyncio.sleep(after)
             self.start_redraw(approval_id)
-
-        self._waiting.add(self._start(later()))
-
-    def _put_off(self, posted: Posted, claim: str, after: float) -> None:
-        """Redraw when the platform's wait is over; meanwhile other chats' cards are drawn."""
-
-        async def later() -> None:
-            await asyncio.sleep(after)
-            await self._release(posted.id, claim)
-            self.start_redraw(posted.approval_id)
 
         self._waiting.add(self._start(later()))
 
@@ -394,60 +396,56 @@ class Desk:
 
         await self._insist(lambda: self.store.write(release))
 
-    async def redraw_all(self, approval_id: str, claim: str = "") -> None:
-        """Redraw every card of an approval that shows an old revision and that this process has a surface for.
-
-        Raises Unavailable, once no card of it is being drawn any more, when the database was away: see `redraw`.
-        """
-        claim = claim or secrets.token_urlsafe(12)
-
-        def stale(ledger: Ledger) -> list[str]:
-            approval = ledger.approval(approval_id)
-            if approval is None:
-                return []
-            rows = ledger.posted_for(approval_id, Kind.CARD)
-            mine = [row for row in rows if row.message_id and row.platform in self.surfaces]
-            return [
-                row.id for row in mine if row.shown_revision != approval.revision or self._lacks_file(row, approval)
-            ]
-
-        redraws = (self.redraw(posted_id, claim) for posted_id in await self.store.read(stale))
-        for fault in await asyncio.gather(*redraws, return_exceptions=True):
-            if isinstance(fault, BaseException):
-                raise fault
-
     async def redraw_stale(self, limit: int = 200) -> int:
         """Redraw what fell through: cards that show an old revision; how many were taken up."""
         now = self.clock.now()
         rows = await self.store.read(lambda ledger: ledger.stale_cards(now, limit))
         mine = [row for row in rows if row.platform in self.surfaces]
         for row in mine:
-            self.start_redraw(row.approval_id)
+            self._lines.add(row, first=False)
         return len(mine)
 
-    def start_redraw(self, approval_id: str) -> None:
-        """Redraw in the background; asked again meanwhile, it looks once more when it is done."""
-        if approval_id in self._redrawing:
-            self._redrawing[approval_id] = True
-            return
-        self._redrawing[approval_id] = False
-        self._start(self._keep_redrawing(approval_id))
+    def start_redraw(self, approval_id: str, *, first: bool = False) -> None:
+        """Redraw the cards of an approval in the background, each in its place's line; `first`, before all others."""
+        looking = approval_id in self._asked
+        self._asked[approval_id] = first or bool(self._asked.get(approval_id))
+        if not looking:
+            self._start(self._look(approval_id))
 
-    async def _keep_redrawing(self, approval_id: str) -> None:
-        claim = secrets.token_urlsafe(12)
+    async def _look(self, approval_id: str) -> None:
+        """Line up what shows an old revision, and once more when that was asked for meanwhile."""
+        try:
+            while (first := self._asked[approval_id]) is not None:
+                self._asked[approval_id] = None
+                for posted in await self._insist(lambda: self._stale(approval_id), math.inf):
+                    self._lines.add(posted, first=first)
+        finally:
+            del self._asked[approval_id]
 
-        async def redraw() -> None:
-            async with self._slots:
-                await self.redraw_all(approval_id, claim)
+    async def _stale(self, approval_id: str) -> list[Posted]:
+        """The cards of an approval that show an old revision and that this process has a surface for."""
+
+        def stale(ledger: Ledger) -> list[Posted]:
+            approval = ledger.approval(approval_id)
+            if approval is None:
+                return []
+            rows = ledger.posted_for(approval_id, Kind.CARD)
+            mine = [row for row in rows if row.message_id and row.platform in self.surfaces]
+            return [row for row in mine if row.shown_revision != approval.revision or self._lacks_file(row, approval)]
+
+        async with self._slots:
+            return await self.store.read(stale)
+
+    async def _in_turn(self, platform: str, posted_id: str, claim: str) -> float:
+        async def redraw() -> float:
+            async with self._hands[platform]:
+                return await self.redraw(posted_id, claim)
 
         try:
-            while True:
-                self._redrawing[approval_id] = False
-                await self._insist(redraw, math.inf)
-                if not self._redrawing[approval_id]:
-                    return
-        finally:
-            del self._redrawing[approval_id]
+            return await self._insist(redraw, math.inf)
+        except Exception as error:
+            self._broke(error)
+            return 0
 
     # Listening
 
@@ -485,7 +483,7 @@ class Desk:
         await self._note(posted, Kind.PROMPT, message, press.actor.id)
 
     async def _redraw_pressed(self, press: Press, approval_id: str) -> None:
-        self.start_redraw(approval_id)
+        self.start_redraw(approval_id, first=True)
         if not press.token or press.verb in FROM_MENUS:
             return
         found, known = await self._insist(
@@ -587,9 +585,13 @@ class Desk:
         self._working.discard(task)
         self._waiting.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
-            log.log(level, "desk work failed", extra={"error": type(error).__name__},
-                    exc_info=None if isinstance(error, Unavailable) else error)  # fmt: skip
+            self._broke(error)
+
+    @staticmethod
+    def _broke(error: BaseException) -> None:
+        level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
+        log.log(level, "desk work failed", extra={"error": type(error).__name__},
+                exc_info=None if isinstance(error, Unavailable) else error)  # fmt: skip
 
     async def close(self, within: float = 5.0) -> None:
         """Finish what is at hand, for at most so many seconds; the sweep does the rest."""

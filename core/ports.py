@@ -368,7 +368,10 @@ class Ledger(Protocol):
     def posted_for(self, approval_id: str, kind: Kind | None = None) -> Sequence[Posted]: ...
 
     def stale_cards(self, now: datetime, limit: int) -> Sequence[Posted]:
-        """Posted cards whose shown_revision is not the row's revision and that nobody holds a redraw claim on."""
+        """Posted cards whose shown_revision is not the row's revision and that nobody holds a redraw claim on.
+
+        The oldest of each chat come first, then the second oldest.
+        """
         ...
 
     def reserve(self, posted: Posted, now: datetime) -> Posted | None:

@@ -205,7 +205,8 @@ async def test_l5_a_handler_that_breaks_leaves_the_card_pending(
     approval, card = await office.card()
     monkeypatch.setattr(office.approvals, "press", breaks)
     assert "Something went wrong" in await office.told(DANA, card, "Allow")
-    await office.desk.redraw_all(approval.id)
+    office.desk.start_redraw(approval.id)
+    await office.desk.close()
     assert (await office.row(approval)).pending
     assert office.world.channels[CHANNEL].message(card.ts).labels == ["Allow", "Decline", "Decline with a note"]
 
