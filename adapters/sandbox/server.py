@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,7 +29,7 @@ from adapters.sandbox.slack.api import WebApi
 from adapters.sandbox.slack.server import Sockets
 from adapters.sandbox.slack.server import routes as slack_routes
 from adapters.sandbox.slack.view import SlackView
-from adapters.sandbox.telegram import Bot, Chat, Person, World
+from adapters.sandbox.telegram import World
 from adapters.sandbox.telegram.api import BotApi
 from adapters.sandbox.telegram.server import routes as telegram_routes
 from adapters.sandbox.telegram.view import TelegramView
@@ -60,6 +60,10 @@ class Sandbox:
         self._shelf = Shelf(self._data)
         change = Change()
         self.telegram = World(self._shelf, change, rate_scale=self._rate_scale)
+        # The first platform's are at hand without naming it.
+        self.add_bot, self.add_person, self.add_group = (
+            self.telegram.add_bot, self.telegram.add_person, self.telegram.add_group
+        )  # fmt: skip
         self._api = BotApi(self.telegram)
         self.slack = SlackWorld(self._shelf, change, rate_scale=self._rate_scale)
         web_api = WebApi(self.slack)
@@ -138,24 +142,6 @@ class Sandbox:
     def discord_gateway_url(self) -> str:
         """For PLACET_DISCORD_GATEWAY_URL."""
         return f"ws://127.0.0.1:{self.port}{DISCORD_GATEWAY}"
-
-    def add_bot(self, token: str, username: str, *, name: str = "", privacy: bool = True) -> Bot:
-        return self.telegram.add_bot(token, username, name=name, privacy=privacy)
-
-    def add_person(self, id: int, name: str, username: str | None = None) -> Person:
-        return self.telegram.add_person(id, name, username)
-
-    def add_group(
-        self,
-        id: int,
-        title: str,
-        members: Iterable[Person | Bot | int],
-        *,
-        admins: Iterable[Person | Bot | int] = (),
-        forum: bool = False,
-        topics: Mapping[int, str] | None = None,
-    ) -> Chat:
-        return self.telegram.add_group(id, title, members, admins=admins, forum=forum, topics=topics)
 
     def agent_said(self, kind: Kind, text: str, *, ask: str = "", title: str = "", detail: str = "") -> None:
         """Put an entry into the page's agent column; entries of one `ask` are shown as one story.

@@ -102,11 +102,15 @@ def components(body: Json) -> None:
                 raise form_error(f"{path}style", "BASE_TYPE_CHOICES", "Value must be one of {1, 2, 3, 4, 5, 6}.")
             if not text_at(button, "label", path, LABEL):
                 raise form_error(f"{path}label", "BUTTON_COMPONENT_LABEL_REQUIRED", "A label or emoji is required")
-            custom_id = text_at(button, "custom_id", path, CUSTOM_ID, least=1)
-            if custom_id in seen:
-                raise form_error(f"{path}custom_id", "COMPONENT_CUSTOM_ID_DUPLICATED",
-                                 "Component custom id cannot be duplicated")  # fmt: skip
-            seen.add(custom_id)
+            _own_id(button, path, seen)
+
+
+def _own_id(component: Json, path: str, seen: set[str]) -> None:
+    custom_id = text_at(component, "custom_id", path, CUSTOM_ID, least=1)
+    if custom_id in seen:
+        raise form_error(f"{path}custom_id", "COMPONENT_CUSTOM_ID_DUPLICATED",
+                         "Component custom id cannot be duplicated")  # fmt: skip
+    seen.add(custom_id)
 
 
 def allowed_mentions(body: Json) -> None:
@@ -142,11 +146,7 @@ def modal(data: Json) -> None:
             raise form_error(f"{path}type", "UNION_TYPE_CHOICES", 'Value of field "type" must be one of (1, 18).')
         if not isinstance(field, dict) or field.get("type") != INPUT or field.get("style") not in (1, 2):
             raise form_error(f"{where}type", "UNION_TYPE_CHOICES", "A text input is required")
-        custom_id = text_at(field, "custom_id", where, CUSTOM_ID, least=1)
-        if custom_id in seen:
-            raise form_error(f"{where}custom_id", "COMPONENT_CUSTOM_ID_DUPLICATED",
-                             "Component custom id cannot be duplicated")  # fmt: skip
-        seen.add(custom_id)
+        _own_id(field, where, seen)
         text_at(field, "placeholder", where, 100)
         text_at(field, "value", where, INPUT_VALUE)
         for name, least in (("min_length", 0), ("max_length", 1)):

@@ -97,13 +97,11 @@ class Gateway:
             if session.wire is not None:
                 self._start(session.wire, event)
 
-    async def end(self, bot: int, *, code: int | None = None, op: int | None = None, data: object = None) -> None:
-        """Close a bot's connections with a code, or send them an op such as RECONNECT or INVALID_SESSION."""
+    async def end(self, bot: int, *, code: int | None = None, op: int | None = None) -> None:
+        """Close a bot's connections with a code, or send them an op such as RECONNECT."""
         for session in list(self._live(bot)):
-            if op == INVALID_SESSION and data is False:
-                del self._sessions[session.id]
             if session.wire is not None:
-                await (session.wire.close(code) if code is not None else session.wire.send({"op": op, "d": data}))
+                await (session.wire.close(code) if code is not None else session.wire.send({"op": op, "d": None}))
 
     async def serve(self, socket: WebSocket) -> None:
         """One connection, from hello to its end; none while the gateway is shut."""

@@ -28,7 +28,6 @@ from adapters.sandbox.discord.faults import ApiError, Pace, TooFast
 from adapters.sandbox.discord.gateway import (
     DIRECT_MESSAGES,
     GUILD_MESSAGES,
-    INVALID_SESSION,
     MESSAGE_CONTENT,
     RECONNECT,
 )
@@ -359,10 +358,6 @@ class World(Holdings):
 
     async def ask_to_reconnect(self, bot: Bot | int | None = None) -> None:
         await self.gateway.end(self._bot(bot).id, op=RECONNECT)
-
-    async def invalidate(self, bot: Bot | int | None = None) -> None:
-        """The gateway gives up a bot's session; what it was not told is lost."""
-        await self.gateway.end(self._bot(bot).id, op=INVALID_SESSION, data=False)
 
     async def shut_gateway(self) -> None:
         """The gateway breaks every connection and takes none, until `open_gateway`."""

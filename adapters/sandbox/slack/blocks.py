@@ -91,6 +91,13 @@ def _text(text: object, most: int, at: str, *, plain: bool = False) -> None:
         raise Invalid(f"must be less than {most + 1} characters [json-pointer:{at}/text]")
 
 
+def _texts(texts: Any, at: str) -> None:
+    if not isinstance(texts, list) or not 1 <= len(texts) <= 10:
+        raise Invalid(f"no more than 10 items allowed [json-pointer:{at}]")
+    for number, each in enumerate(texts):
+        _text(each, 2000, f"{at}/{number}")
+
+
 def _header(block: Json, at: str) -> None:
     _text(block.get("text"), 150, f"{at}/text", plain=True)
 
@@ -102,18 +109,11 @@ def _section(block: Json, at: str) -> None:
     elif not fields:
         raise Invalid(f"a section needs text or fields [json-pointer:{at}]")
     if fields is not None:
-        if not isinstance(fields, list) or not 1 <= len(fields) <= 10:
-            raise Invalid(f"no more than 10 items allowed [json-pointer:{at}/fields]")
-        for number, each in enumerate(fields):
-            _text(each, 2000, f"{at}/fields/{number}")
+        _texts(fields, f"{at}/fields")
 
 
 def _context(block: Json, at: str) -> None:
-    elements = block.get("elements")
-    if not isinstance(elements, list) or not 1 <= len(elements) <= 10:
-        raise Invalid(f"no more than 10 items allowed [json-pointer:{at}/elements]")
-    for number, each in enumerate(elements):
-        _text(each, 2000, f"{at}/elements/{number}")
+    _texts(block.get("elements"), f"{at}/elements")
 
 
 def _actions(block: Json, at: str) -> None:

@@ -7,7 +7,19 @@ from typing import Any
 
 from adapters.sandbox.change import Change
 from adapters.sandbox.shelf import Shelf
-from adapters.sandbox.slack.records import App, Channel, Envelope, File, Message, Person, Press, Team, Usergroup, View
+from adapters.sandbox.slack.records import (
+    App,
+    Channel,
+    Envelope,
+    File,
+    Message,
+    Person,
+    Press,
+    Team,
+    Usergroup,
+    View,
+    direct_channel,
+)
 from adapters.sandbox.state import State
 
 Json = dict[str, Any]
@@ -88,12 +100,11 @@ class Holdings(State):
 
     def direct(self, person: Person, team: Team) -> Channel:
         """The private chat of a person with the app, opened where it is not yet."""
-        key = f"D{team.id[1:]}{person.id[1:]}"
-        if key not in self.channels:
-            members = {person.id, team.bot}
-            self.channels[key] = Channel(id=key, name=team.bot_name, team=team.id, members=members, im=person.id)
-            self.keep(self.channels[key])
-        return self.channels[key]
+        channel = direct_channel(person, team)
+        if channel.id not in self.channels:
+            self.channels[channel.id] = channel
+            self.keep(channel)
+        return self.channels[channel.id]
 
     # What the app is told.
 

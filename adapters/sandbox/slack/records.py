@@ -148,6 +148,17 @@ class Channel(BaseModel):
         raise LookupError(f"no message in {self.id} contains {text!r}")
 
 
+def direct_channel(person: Person, team: Team) -> Channel:
+    """The private chat of a person with the app, while nothing has been said in it."""
+    return Channel(
+        id=f"D{team.id[1:]}{person.id[1:]}",
+        name=team.bot_name,
+        team=team.id,
+        members={person.id, team.bot},
+        im=person.id,
+    )
+
+
 class View(BaseModel):
     """A modal that is open, or was: `state` is open, submitted or closed."""
 

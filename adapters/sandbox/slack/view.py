@@ -7,7 +7,7 @@ from typing import Any
 
 from adapters.sandbox.slack.blocks import texts, unescaped
 from adapters.sandbox.slack.holdings import ACK_S
-from adapters.sandbox.slack.records import Channel, Message, Person, Press, Team, View
+from adapters.sandbox.slack.records import Channel, Message, Person, Press, Team, View, direct_channel
 from adapters.sandbox.slack.world import World
 
 Json = dict[str, Any]
@@ -67,16 +67,12 @@ class SlackView:
         """The key and version of each channel; a private chat that is not open yet has version -1."""
         for channel in self._world.channels.values():
             yield channel.id, channel.version
-        for person, team in self._pairs():
-            if (key := f"D{team.id[1:]}{person.id[1:]}") not in self._world.channels:
-                yield key, -1
+        for key in self._unopened():
+            yield key, -1
 
     def chat(self, key: str) -> Json:
         """A channel for the page: who sees it, and its newest 200 messages."""
-        channel = self._world.channels.get(key)
-        if channel is None:
-            person, team = next(pair for pair in self._pairs() if f"D{pair[1].id[1:]}{pair[0].id[1:]}" == key)
-            channel = Channel(id=key, name=team.bot_name, team=team.id, members={person.id, team.bot}, im=person.id)
+        channel = self._world.channels.get(key) or direct_channel(*self._unopened()[key])
         people = self._world.people
         return {
             "key": channel.id,
@@ -132,8 +128,7 @@ class SlackView:
     async def say(self, body: Json) -> Json:
         person, key, text = str(body["person"]), str(body["chat"]), str(body["text"])
         if key not in self._world.channels:
-            who, team = next(pair for pair in self._pairs() if f"D{pair[1].id[1:]}{pair[0].id[1:]}" == key)
-            self._world.direct(who, team)
+            self._world.direct(*self._unopened()[key])
         name, _, rest = text.partition(" ")
         if name.startswith("/"):
             answer = await self._answer(self._world.command(person, key, rest.strip(), name=name))
@@ -180,10 +175,11 @@ class SlackView:
             "close": modal.get("close", {"text": "Cancel"})["text"],
         }  # fmt: skip
 
-    def _pairs(self) -> Iterator[tuple[Person, Team]]:
-        for person in self._world.people.values():
-            if person.team in self._world.teams:
-                yield person, self._world.teams[person.team]
+    def _unopened(self) -> dict[str, tuple[Person, Team]]:
+        """Whose private chats with the app nobody has opened yet, by the ids of the chats."""
+        world = self._world
+        pairs = [(each, world.teams[each.team]) for each in world.people.values() if each.team in world.teams]
+        return {key: pair for pair in pairs if (key := direct_channel(*pair).id) not in world.channels}
 
     def _name(self, channel: Channel, sender: str) -> str:
         team = self._world.team_of(channel)

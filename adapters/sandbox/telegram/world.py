@@ -121,14 +121,6 @@ class World(Holdings):
         self.announce(chat)
         return chat
 
-    def add_topic(self, chat: int, name: str) -> Topic:
-        forum = self.chat(chat)
-        if not forum.forum:
-            raise ValueError("chat: only a forum has topics")
-        topic = self._open_topic(forum, self._next_message_id(forum), name)
-        self.announce(forum)
-        return topic
-
     # What people do.
 
     def start(self, person: Person | int, payload: str = "", *, bot: Bot | int | None = None) -> Message:
@@ -445,9 +437,8 @@ class World(Holdings):
         for bot in self.bots_of(chat):
             self.tell(bot, "message", wire.message(self, chat, message))
 
-    def _open_topic(self, chat: Chat, topic_id: int, name: str) -> Topic:
-        topic = Topic(id=topic_id, name=name)
-        chat.topics[topic_id] = topic
+    def _open_topic(self, chat: Chat, topic_id: int, name: str) -> None:
+        chat.topics[topic_id] = Topic(id=topic_id, name=name)
         chat.next_message = max(chat.next_message, topic_id + 1)
         sender = min(chat.members & self.people.keys(), default=ANONYMOUS_ADMIN)
         created = {"forum_topic_created": {"name": name, "icon_color": 7322096}}
@@ -456,7 +447,6 @@ class World(Holdings):
         self.keep(chat)
         for bot in self.bots_of(chat):
             self.tell(bot, "message", wire.message(self, chat, message))
-        return topic
 
     def _listeners(self, chat: Chat, message: Message) -> list[Bot]:
         return [bot for bot in self.bots_of(chat) if self._hears(bot, chat, message)]
