@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TOKEN = "7000000001:sandbox-token"
 FORUM = -1001234
+AT_24_HOURS = re.compile(r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
 TOPIC = 31
 CARD = InlineKeyboardMarkup(
     [[InlineKeyboardButton("Allow", callback_data="a.t.1"), InlineKeyboardButton("Decline", callback_data="d.t.1")]]
@@ -80,6 +82,7 @@ async def test_a_card_appears_is_pressed_and_settles(page: Page, bot: Bot, sandb
     )
     text = page.get_by_test_id(f"text-{card.message_id}")
     await expect(text.locator("strong")).to_have_text("billing wants to use shell.run")
+    await expect(page.get_by_test_id(f"message-{card.message_id}").locator("time")).to_have_text(AT_24_HOURS)
     await expect(text.locator("pre")).to_have_text("ls <dir>")
     allow = page.get_by_test_id(f"button-{card.message_id}-0-0")
     query = (await told(bot, allow.click())).callback_query
@@ -157,7 +160,13 @@ async def test_a_prompt_comes_into_view_and_its_long_hint_needs_no_scrollbar(
     scrolls = "node => [node.scrollHeight > node.clientHeight, node.scrollWidth > node.clientWidth]"
     overflow = "node => [getComputedStyle(node).overflowX, getComputedStyle(node).overflowY]"
     assert await field.evaluate(overflow) == ["hidden", "hidden"]
+    drawn = page.locator(".telegram .ghost")
+    await expect(drawn).to_have_text(hint)
+    assert await drawn.evaluate("node => getComputedStyle(node).textOverflow") == "ellipsis"
+    inside = "node => node.getBoundingClientRect().right <= node.previousSibling.getBoundingClientRect().right"
+    assert await drawn.evaluate(inside)
     await field.fill("one\ntwo")
+    await expect(drawn).to_be_hidden()
     assert await field.evaluate(scrolls) == [False, False]
     await field.fill("line\n" * 30)
     assert (await field.evaluate(overflow))[1] == "auto"

@@ -20,8 +20,9 @@ export class Composer {
     this.dismissed = new Set();
     this.quote = el("div", { class: "replying", "data-testid": `reply-bar-${name}`, hidden: true });
     this.field = el("textarea", { rows: "1", "aria-label": `Message on ${title}`, "data-testid": `composer-${name}` });
+    this.ghost = el("span", { class: "ghost", "aria-hidden": "true" });
     this.button = el("button", { class: "send", "aria-label": "Send", title: "Send", "data-testid": `send-${name}` }, icon(SEND));
-    this.node = el("form", { class: "composer" }, this.quote, el("div", { class: "write" }, this.field, this.button));
+    this.node = el("form", { class: "composer" }, this.quote, el("div", { class: "write" }, this.field, this.ghost, this.button));
     this.node.addEventListener("submit", (event) => {
       event.preventDefault();
       this.send();
@@ -60,6 +61,7 @@ export class Composer {
     const to = this.reply;
     const hint = !chat || chat.kind === "private" ? "Write a message" : `Write to ${chat.title}`;
     this.field.placeholder = to?.prompt?.placeholder || (to ? "Write a reply" : chat?.command ? `${hint}, or ${chat.command}` : hint);
+    this.ghost.textContent = this.field.placeholder;
     this.quote.hidden = !to;
     if (!to) return this.quote.replaceChildren();
     this.quote.replaceChildren(
@@ -92,7 +94,7 @@ export class Composer {
 
   fit() {
     const { field } = this;
-    // A placeholder is cut where it does not fit; only what was written makes the field grow, and scroll when it is long.
+    // Only what was written makes the field grow, and scroll when it is long.
     const hint = field.placeholder;
     if (field.value) field.placeholder = "";
     field.style.height = "auto";

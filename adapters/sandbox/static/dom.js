@@ -50,7 +50,8 @@ export function reconcile(parent, items, key, build) {
 }
 
 export function clock(seconds) {
-  return new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  // Of 24 hours, as the cards write theirs, whatever the browser's language does.
+  return new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 export function day(seconds) {
