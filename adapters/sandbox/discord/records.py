@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, Field
+
+from adapters.sandbox.history import History
 
 TEXT, PRIVATE, THREAD, FORUM = 0, 1, 11, 15
 EPHEMERAL, LOADING = 64, 128
@@ -96,13 +98,12 @@ class Message(BaseModel):
         return "\n".join(text for text in texts if text)
 
 
-class Channel(BaseModel):
+class Channel(History[int, Message]):
     """A text channel, a private chat (`recipient` with `bot`), a forum, or a thread (its `parent` says of what).
 
     `hidden` and `muted` are bots that may not see the channel, or not write in it.
     """
 
-    id: int
     type: int
     name: str = ""
     guild: int | None = None
@@ -114,38 +115,6 @@ class Channel(BaseModel):
     archived: bool = False
     locked: bool = False
     deleted: bool = False
-
-    _history: dict[int, Message] = PrivateAttr(default_factory=dict)
-    _version: int = PrivateAttr(default=0)
-
-    @property
-    def history(self) -> dict[int, Message]:
-        """Every message by id, the deleted ones too."""
-        return self._history
-
-    @property
-    def messages(self) -> list[Message]:
-        """What people see, oldest first; an ephemeral message is seen by its `only_for` alone."""
-        return [message for message in self._history.values() if not message.deleted]
-
-    @property
-    def version(self) -> int:
-        """Grows with everything that changes what a person sees; it starts again at 0 in a new process."""
-        return self._version
-
-    def touch(self) -> None:
-        self._version += 1
-
-    def message(self, message_id: int) -> Message:
-        """The message, also when it was deleted. Raises KeyError for an id that never was."""
-        return self._history[message_id]
-
-    def last(self, text: str = "") -> Message:
-        """The newest visible message, or the newest that contains `text`. Raises LookupError when there is none."""
-        for message in reversed(self.messages):
-            if text in message.text:
-                return message
-        raise LookupError(f"no message in channel {self.id} contains {text!r}")
 
 
 class Interaction(BaseModel):

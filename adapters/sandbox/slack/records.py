@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, Field
 
+from adapters.sandbox.history import History
 from adapters.sandbox.slack import blocks
 
 Json = dict[str, Any]
@@ -99,10 +100,9 @@ class Message(BaseModel):
         return str((holders or rows or [{}])[-1].get("block_id", "b0"))
 
 
-class Channel(BaseModel):
+class Channel(History[str, Message]):
     """A channel, or a private chat of one person with the app (`im`)."""
 
-    id: str
     name: str
     team: str
     members: set[str] = Field(default_factory=set)
@@ -112,40 +112,12 @@ class Channel(BaseModel):
     archived: bool = False
     moved_to: str | None = None
 
-    _history: dict[str, Message] = PrivateAttr(default_factory=dict)
-    _version: int = PrivateAttr(default=0)
-
-    @property
-    def history(self) -> dict[str, Message]:
-        """Every message by ts, deleted and ephemeral ones too."""
-        return self._history
-
-    @property
-    def messages(self) -> list[Message]:
-        """What is there to be seen, oldest first; ephemeral ones with `only` set."""
-        return [message for message in self._history.values() if not message.deleted]
-
-    @property
-    def version(self) -> int:
-        return self._version
-
-    def touch(self) -> None:
-        self._version += 1
-
-    def message(self, ts: str) -> Message:
-        """The message, also when it was deleted. Raises KeyError for a ts that never was."""
-        return self._history[ts]
+    def words(self, message: Message) -> str:
+        return message.shown
 
     def thread(self, ts: str) -> list[Message]:
         """The replies under a message."""
         return [message for message in self.messages if message.thread_ts == ts and message.ts != ts]
-
-    def last(self, text: str = "") -> Message:
-        """The newest message that contains `text`. Raises LookupError when there is none."""
-        for message in reversed(self.messages):
-            if text in message.shown:
-                return message
-        raise LookupError(f"no message in {self.id} contains {text!r}")
 
 
 def direct_channel(person: Person, team: Team) -> Channel:

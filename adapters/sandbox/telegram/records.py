@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, Field
+
+from adapters.sandbox.history import History
 
 ANONYMOUS_ADMIN = 1087968824
 LINKED_CHANNEL = 777000
@@ -130,7 +132,7 @@ class Topic(BaseModel):
     deleted: bool = False
 
 
-class Chat(BaseModel):
+class Chat(History[int, Message]):
     """A chat. `key` is unique in the sandbox: the chat id, or `<person>:<bot>` for a private chat.
 
     `members` are people and bots, `admins` among them; `kicked` are bots that were removed, `anonymous` the admins
@@ -138,7 +140,6 @@ class Chat(BaseModel):
     """
 
     key: str
-    id: int
     type: Literal["private", "group", "supergroup"]
     title: str
     bot: int | None = None
@@ -153,38 +154,6 @@ class Chat(BaseModel):
     migrated_from: int | None = None
     blocked: bool = False
     instance: str = ""
-
-    _history: dict[int, Message] = PrivateAttr(default_factory=dict)
-    _version: int = PrivateAttr(default=0)
-
-    @property
-    def messages(self) -> list[Message]:
-        """What a person sees, oldest first."""
-        return [message for message in self._history.values() if not message.deleted]
-
-    @property
-    def history(self) -> dict[int, Message]:
-        """Every message by id, the deleted ones too."""
-        return self._history
-
-    @property
-    def version(self) -> int:
-        """Grows with everything that changes what a person sees; it starts again at 0 in a new process."""
-        return self._version
-
-    def touch(self) -> None:
-        self._version += 1
-
-    def message(self, message_id: int) -> Message:
-        """The message, also when it was deleted. Raises KeyError for an id that never was."""
-        return self._history[message_id]
-
-    def last(self, text: str = "") -> Message:
-        """The newest visible message, or the newest that contains `text`. Raises LookupError when there is none."""
-        for message in reversed(self.messages):
-            if text in message.text:
-                return message
-        raise LookupError(f"no message in chat {self.id} contains {text!r}")
 
 
 class Update(BaseModel):
