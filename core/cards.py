@@ -19,7 +19,17 @@ from core.effects_rows import key_of
 from core.formats import raw_text, value_text
 from core.redaction import Redaction
 from core.visible import units, visible, visible_json
-from core.wording import bounded, broke_off, fill, in_language, moment_text, place_name, say, was_edited
+from core.wording import (
+    bounded,
+    broke_off,
+    fill,
+    in_language,
+    moment_text,
+    place_name,
+    say,
+    tells_of_a_rule,
+    was_edited,
+)
 
 # All lengths are UTF-16 units of visible text, which is what Telegram counts and never less than characters.
 MAX_LINES, LINE_LIMIT, LINE_ROWS = 6, 300, 12
@@ -458,8 +468,10 @@ def _status(
             return fill("card_cancelled", locale=locale, when=when), Tone.QUIET
         case Status.DECLINED:
             text = fill("card_declined", locale=locale, who=who, where=where, when=when)
-            if note and approval.by_message:
+            if note and approval.by_message and by:
                 text += "\n" + fill("card_replied", locale=locale, who=who, note=note)
+            elif note and approval.by_message:
+                text += "\n" + fill("card_replied_unnamed", locale=locale, note=note)
             elif note:
                 text += "\n" + fill("card_note", locale=locale, note=note)
             if around.paused and approval.consumed_at is None:
@@ -476,7 +488,8 @@ def _status(
             after, tone = _outcome(approval, around, redaction, locale)
             text = f"{text} {after}" if after else text
             if note and approval.decided_by != AUTO:
-                text += "\n" + fill("card_note", locale=locale, note=in_language(note, locale))
+                said = in_language(note, locale)
+                text += "\n" + (said if tells_of_a_rule(note) else fill("card_note", locale=locale, note=said))
             return text, tone
 
 

@@ -15,6 +15,7 @@ from core.effects_table import SHIPPED
 from core.rules import RuleBook
 from core.wording import sentence_for
 from tests.builders import an_approval
+from tests.core.test_endings import ENDINGS as ALL
 from tests.docs.states import diagram, edges
 from tests.docs.test_docs import ROOT, blocks, rows
 
@@ -44,6 +45,22 @@ def test_the_table_of_effects_and_modes() -> None:
         for mode, cell in zip(modes, cells, strict=True):
             found = decide_whether_to_ask(Call("x"), Effect(effect.strip("`")), mode, RuleBook((), SHIPPED), now)
             assert ("held" if isinstance(found, Held) else "runs") == cell, (effect, mode)
+
+
+def test_what_people_read_of_each_ending() -> None:
+    told = [[cell.strip("`") for cell in row] for row in rows(ENDINGS, "What people read")]
+    assert {(status, outcome) for status, outcome, *_ in told} == {(each.status, each.outcome) for each in ALL}
+    for status, outcome, of_turn, of_draft, audit, log in told:
+        for runtime, words in ((Runtime.TURN, of_turn), (Runtime.DRAFT, of_draft)):
+            pattern = re.sub(r"\\{\w+\\}", ".+", re.escape(words))
+            assert [
+                each
+                for each in ALL
+                if (each.runtime, each.status, each.outcome) == (runtime, status, outcome)
+                and re.fullmatch(pattern, each.card)
+                and (each.audit or "opened").split()[-1] == audit
+                and (each.log or "opened").split()[-1] == log
+            ], (status, outcome, words)
 
 
 @pytest.mark.parametrize(
