@@ -33,6 +33,10 @@ POSTGRESQL_TRIGGERS = [
 ]
 
 
+def _index_where(name: str, table: str, columns: list[str], where: str, *, unique: bool = False) -> None:
+    op.create_index(name, table, columns, unique=unique, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
+
+
 def upgrade() -> None:
     op.create_table(
         "approvals",
@@ -106,85 +110,37 @@ def upgrade() -> None:
     )
     op.create_index("ix_approvals_agent", "approvals", ["agent", "created_at"], unique=False)
     op.create_index("ix_approvals_created_at", "approvals", ["created_at"], unique=False)
-    op.create_index(
-        "ix_approvals_expiring",
-        "approvals",
-        ["expires_at"],
-        unique=False,
-        sqlite_where=sa.text("status = 'pending'"),
-        postgresql_where=sa.text("status = 'pending'"),
-    )
-    op.create_index(
-        "ix_approvals_sending",
-        "approvals",
-        ["claimed_at"],
-        unique=False,
-        sqlite_where=sa.text("outcome = 'sending'"),
-        postgresql_where=sa.text("outcome = 'sending'"),
-    )
-    op.create_index(
-        "ix_approvals_pending",
-        "approvals",
-        ["created_at"],
-        unique=False,
-        sqlite_where=sa.text("status = 'pending'"),
-        postgresql_where=sa.text("status = 'pending'"),
-    )
-    op.create_index(
-        "ix_approvals_final",
-        "approvals",
-        ["status", "created_at"],
-        unique=False,
-        sqlite_where=sa.text("status <> 'pending'"),
-        postgresql_where=sa.text("status <> 'pending'"),
-    )
-    op.create_index(
+    _index_where("ix_approvals_expiring", "approvals", ["expires_at"], "status = 'pending'")
+    _index_where("ix_approvals_sending", "approvals", ["claimed_at"], "outcome = 'sending'")
+    _index_where("ix_approvals_pending", "approvals", ["created_at"], "status = 'pending'")
+    _index_where("ix_approvals_final", "approvals", ["status", "created_at"], "status <> 'pending'")
+    _index_where(
         "ix_approvals_unclaimed",
         "approvals",
         ["valid_until"],
-        unique=False,
-        sqlite_where=sa.text(
-            "runtime = 'external' AND status = 'approved' AND outcome = 'none' AND claimed_at IS NULL"
-        ),
-        postgresql_where=sa.text(
-            "runtime = 'external' AND status = 'approved' AND outcome = 'none' AND claimed_at IS NULL"
-        ),
+        "runtime = 'external' AND status = 'approved' AND outcome = 'none' AND claimed_at IS NULL",
     )
-    op.create_index(
+    _index_where(
         "ix_approvals_unconsumed",
         "approvals",
         ["decided_at"],
-        unique=False,
-        sqlite_where=sa.text(
-            "status <> 'pending' AND consumed_at IS NULL AND claimed_at IS NULL AND runtime IN ('turn', 'draft')"
-        ),
-        postgresql_where=sa.text(
-            "status <> 'pending' AND consumed_at IS NULL AND claimed_at IS NULL AND runtime IN ('turn', 'draft')"
-        ),
+        "status <> 'pending' AND consumed_at IS NULL AND claimed_at IS NULL AND runtime IN ('turn', 'draft')",
     )
-    op.create_index(
+    _index_where(
         "ix_approvals_unsettled",
         "approvals",
         ["checked_at"],
-        unique=False,
-        sqlite_where=sa.text("runtime = 'turn' AND (consumed_at IS NULL OR outcome = 'sending')"),
-        postgresql_where=sa.text("runtime = 'turn' AND (consumed_at IS NULL OR outcome = 'sending')"),
+        "runtime = 'turn' AND (consumed_at IS NULL OR outcome = 'sending')",
     )
-    op.create_index(
-        "ix_approvals_unstarted",
-        "approvals",
-        ["created_at"],
-        unique=False,
-        sqlite_where=sa.text("status = 'pending' AND runtime IN ('draft', 'external')"),
-        postgresql_where=sa.text("status = 'pending' AND runtime IN ('draft', 'external')"),
+    _index_where(
+        "ix_approvals_unstarted", "approvals", ["created_at"], "status = 'pending' AND runtime IN ('draft', 'external')"
     )
-    op.create_index(
+    _index_where(
         "uq_approvals_decision",
         "approvals",
         ["decided_via", "decision_key"],
+        "decision_key IS NOT NULL AND decided_via NOT IN ('http', 'cli')",
         unique=True,
-        sqlite_where=sa.text("decision_key IS NOT NULL AND decided_via NOT IN ('http', 'cli')"),
-        postgresql_where=sa.text("decision_key IS NOT NULL AND decided_via NOT IN ('http', 'cli')"),
     )
     op.create_table(
         "audit",
@@ -203,14 +159,7 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("ix_audit_approval_id", "audit", ["approval_id"], unique=False)
-    op.create_index(
-        "ix_audit_shown_id",
-        "audit",
-        ["shown_id"],
-        unique=False,
-        sqlite_where=sa.text("shown_id IS NOT NULL"),
-        postgresql_where=sa.text("shown_id IS NOT NULL"),
-    )
+    _index_where("ix_audit_shown_id", "audit", ["shown_id"], "shown_id IS NOT NULL")
     op.create_table(
         "keys",
         sa.Column("name", sa.Text(), nullable=False),
@@ -345,23 +294,14 @@ def upgrade() -> None:
         sa.UniqueConstraint("token", name=op.f("uq_messages_token")),
         sqlite_strict=True,
     )
-    op.create_index(
+    _index_where(
         "ix_messages_cards",
         "messages",
         ["approval_id", "shown_revision"],
-        unique=False,
-        sqlite_where=sa.text("kind = 'card' AND message_id IS NOT NULL AND failed IS NULL"),
-        postgresql_where=sa.text("kind = 'card' AND message_id IS NOT NULL AND failed IS NULL"),
+        "kind = 'card' AND message_id IS NOT NULL AND failed IS NULL",
     )
     op.create_index("ix_messages_place", "messages", ["platform", "chat", "message_id"], unique=False)
-    op.create_index(
-        "ix_messages_shown_id",
-        "messages",
-        ["shown_id"],
-        unique=False,
-        sqlite_where=sa.text("shown_id IS NOT NULL"),
-        postgresql_where=sa.text("shown_id IS NOT NULL"),
-    )
+    _index_where("ix_messages_shown_id", "messages", ["shown_id"], "shown_id IS NOT NULL")
     op.create_table(
         "pairings",
         sa.Column("code_hash", sa.Text(), nullable=False),

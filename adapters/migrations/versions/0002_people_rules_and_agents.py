@@ -43,32 +43,18 @@ ADDED: dict[str, list[sa.Column[Any]]] = {
 }
 
 
+def _index_where(name: str, table: str, columns: list[str], where: str) -> None:
+    op.create_index(name, table, columns, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
+
+
 def upgrade() -> None:
     for table, columns in ADDED.items():
         for column in columns:
             op.add_column(table, column)
-    op.create_index(
-        "ix_approvals_lane",
-        "approvals",
-        ["agent", "lane"],
-        sqlite_where=sa.text("lane IS NOT NULL"),
-        postgresql_where=sa.text("lane IS NOT NULL"),
-    )
-    op.create_index(
-        "ix_approvals_run",
-        "approvals",
-        ["agent", "run_id"],
-        sqlite_where=sa.text("run_id IS NOT NULL"),
-        postgresql_where=sa.text("run_id IS NOT NULL"),
-    )
+    _index_where("ix_approvals_lane", "approvals", ["agent", "lane"], "lane IS NOT NULL")
+    _index_where("ix_approvals_run", "approvals", ["agent", "run_id"], "run_id IS NOT NULL")
     is_open = "(status = 'pending' OR (status = 'approved' AND outcome = 'none' AND consumed_at IS NULL))"
-    op.create_index(
-        "ix_approvals_open",
-        "approvals",
-        ["agent", "created_at"],
-        sqlite_where=sa.text(is_open),
-        postgresql_where=sa.text(is_open),
-    )
+    _index_where("ix_approvals_open", "approvals", ["agent", "created_at"], is_open)
     # No version before this one wrote a rule.
     op.drop_table("rules")
     op.create_table(
