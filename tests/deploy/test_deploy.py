@@ -89,6 +89,17 @@ def test_versions_agree() -> None:
     assert {services()[name]["image"] for name in (*PROCESSES, "migrate")} == {f"placet:{PROJECT['version']}"}
 
 
+def test_the_pythons_it_runs_on_are_declared_everywhere_alike() -> None:
+    first, past = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["requires-python"]).groups()  # type: ignore[union-attr]
+    pythons = [f"3.{minor}" for minor in range(int(first), int(past))]
+    assert pythons == ["3.11", "3.12", "3.13", "3.14"]
+    declared = [re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line) for line in PROJECT["classifiers"]]
+    assert [found[1] for found in declared if found] == pythons
+    (image,) = (words for name, words in instructions() if name == "ARG" and words.startswith("PYTHON_IMAGE="))
+    assert re.search(r"python:(3\.\d+)", image)[1] in pythons  # type: ignore[index]
+    assert f"({pythons[0]} to {pythons[-1]})" in (ROOT / "docs/testing.md").read_text()
+
+
 def test_the_wheel_of_what_the_image_copies_is_whole(tmp_path: Path) -> None:
     source = tmp_path / "src"
     source.mkdir()
@@ -461,10 +472,7 @@ def test_every_alert_says_what_it_is_and_what_to_do() -> None:
 
 
 def test_every_runbook_is_written() -> None:
-    page = ROOT / "docs/operating.md"
-    if not page.exists():
-        pytest.skip("docs/operating.md is not there yet")
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", (ROOT / "docs/operating.md").read_text(), re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     missing = {rule["annotations"]["runbook"].partition("#")[2] for rule in rules()} - anchors
     assert not missing
