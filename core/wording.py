@@ -132,12 +132,17 @@ def in_language(stored: str, locale: str) -> str:
     if locale == DEFAULT_LANGUAGE:
         return stored
     for key, pattern in _STORED.items():
-        if found := pattern.fullmatch(stored):
+        if found := pattern.fullmatch(stored.removesuffix(".")):
             # A rule's words hold the words of its scope.
             parts = {name: in_language(value, locale) if name in ("rule", "what", "label") else value
                      for name, value in found.groupdict().items()}  # fmt: skip
             return fill(key, locale=locale, **parts) if key.startswith("rule_") else say(key, locale=locale, **parts)
     return stored
+
+
+def tells_of_a_rule(stored: str) -> bool:
+    """Whether a note is Placet's own, of the rule that was made with the answer."""
+    return _STORED["always_note"].fullmatch(stored) is not None
 
 
 def _pattern(words: str) -> re.Pattern[str]:
@@ -147,9 +152,9 @@ def _pattern(words: str) -> re.Pattern[str]:
 _ENDED: Final = ("claim_too_late", "asker_left", "asker_left_running", "claimed_by_another_run", "outcome_overdue",
                  "agent_was_reset", "agent_was_removed")  # fmt: skip
 # The outermost words of a rule first, as they are put together.
-_RULE: Final = ("rule_until_removed", "rule_until", "rule_ceiling", "rule_arguments", "rule_host_method", "rule_host",
-                "rule_recipient", "rule_operation", "rule_every_call")  # fmt: skip
-_WHY: Final = ("unasked_read", "unasked_mode", "always_note")
+_RULE: Final = ("always_note", "rule_until_removed", "rule_until", "rule_ceiling", "rule_arguments",
+                "rule_host_method", "rule_host", "rule_recipient", "rule_operation", "rule_every_call")  # fmt: skip
+_WHY: Final = ("unasked_read", "unasked_mode")
 _STORED: Final = {
     key: _pattern(words_of(key))
     for key in (*_RULE, *_WHY, *_ENDED, *(key for key in sorted(KEYS) if key.startswith("undeliverable_")))

@@ -18,6 +18,7 @@ from core.cards import CARD_LIMIT, LINE_LIMIT, MAX_LINES, Surroundings, card_jso
 from core.formats import bytes_text, date_text, money_text
 from core.redaction import Redaction
 from core.visible import units, visible
+from core.wording import say
 from tests.builders import NOW, REFUND, RUN, an_approval
 
 REDACTION = Redaction(b"a key of the installation")
@@ -139,6 +140,18 @@ ALLOWED = "Allowed by Dana Reyes through Telegram, Mar 9, 2026, 12:05 UTC."
 def test_the_status_of_an_allowed_call(changes: dict[str, Any], status: str, tone: Tone) -> None:
     card = settled(Status.APPROVED, **changes)
     assert (card.status, card.tone, card.buttons, card.expiry) == (status, tone, (), "")
+
+
+@pytest.mark.parametrize(("locale", "told"), [
+    ("en", "From now on without asking: mail.send to ada@example.com, until removed."),
+    ("de", "Ab jetzt ohne Nachfrage: mail.send an ada@example.com, bis zum Widerruf."),
+])  # fmt: skip
+def test_a_rule_made_with_the_answer_is_told_as_placets_own_word(locale: str, told: str) -> None:
+    rule = "mail.send to ada@example.com, until removed"
+    fields = {"status": Status.APPROVED, "decided_by": "dana", "decided_via": "telegram", "decided_at": LATER}
+    approval = an_approval(**fields, note=say("always_note", label=rule))
+    card = card_of(approval, Surroundings(PEOPLE), LATER, locale, redaction=REDACTION)
+    assert card.status.splitlines()[-1] == told
 
 
 def test_s9_the_card_tells_expiry_refusal_and_withdrawal_apart() -> None:
