@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from core.ports import Ledger, Store, Unavailable
@@ -22,6 +23,17 @@ class Faulty:
         self.down = False
         self.faults: list[str] = []
         self.refused = 0
+
+    @contextmanager
+    def failing(self, fault: str) -> Iterator[None]:
+        """The next write fails as `fault` says, which ends the block; without a fault nothing may be unavailable."""
+        self.faults = [fault]
+        try:
+            yield
+        except Unavailable:
+            assert fault
+        finally:
+            self.faults = []
 
     async def write(self, work: Callable[[Ledger], T]) -> T:
         self._reach()

@@ -29,7 +29,6 @@ from core.agents import Heard
 from core.approvals import Actor, Approval, Outcome, Posted, Press, Reply, Runtime, Status, Verdict
 from core.buttons import Verb
 from core.people import Refusal
-from core.ports import Unavailable
 from core.rules import Rule, Scope, ScopeKind
 from core.service import Claim, Taken
 from tests.core.door import CHAT, NOTE, PEOPLE, RUN, WHO, Door, door
@@ -167,14 +166,10 @@ class Around(RuleBasedStateMachine):
         return Press(key, Actor("telegram", "", WHO[by]), known.card.message, verb, known.card.token, revision)
 
     def pressed(self, known: Known, press: Press, before: Approval, by: str, fault: str) -> Reply | None:
-        self.faulty.faults = [fault]
         reply = None
-        try:
+        with self.faulty.failing(fault):
             reply = self.run(self.here.approvals.press(press))
             assert reply.text
-        except Unavailable:
-            assert fault
-        self.faulty.faults = []
         after = self.row(known.id)
         unseen = press.verb in "ad" and press.content_revision != before.content_revision
         if by not in self.members or unseen:
@@ -378,12 +373,8 @@ class Around(RuleBasedStateMachine):
             ]  # fmt: skip
 
     def set(self, work: Coroutine[Any, Any, Any], fault: str) -> None:
-        self.faulty.faults = [fault]
-        try:
+        with self.faulty.failing(fault):
             self.run(work)
-        except Unavailable:
-            assert fault
-        self.faulty.faults = []
         agent = self.run(self.sure.store.read(lambda ledger: ledger.agent("billing")))
         assert agent is not None
         self.paused, self.generation = agent.paused_at is not None, agent.generation
@@ -419,15 +410,11 @@ class Around(RuleBasedStateMachine):
 
     def take_it(self, known: Known, run: str, fault: str = "") -> None:
         before = self.row(known.id)
-        self.faulty.faults = [fault]
-        try:
+        taken = None
+        with self.faulty.failing(fault):
             taken = self.run(self.here.approvals.take(known.id, run))
-        except Unavailable:
-            return
-        finally:
-            self.faulty.faults = []
-        assert isinstance(taken, Taken)
-        if taken.claim is not None:
+            assert isinstance(taken, Taken)
+        if taken is not None and taken.claim is not None:
             self.claimed(known, taken.claim, before)
 
     def claimed(self, known: Known, claim: Claim, before: Approval) -> None:
