@@ -19,7 +19,7 @@ from rich.console import Console
 
 from adapters.embedded import Server, ValkeyServer
 from adapters.logs import configure_logs
-from tests.bench import chats, deciding, demo, presses, redraws, temporal
+from tests.bench import chats, deciding, demo, presses, redraws, settling, temporal
 from tests.bench.figures import Figure, show, write
 from tests.services import PostgresServer
 
@@ -52,7 +52,8 @@ async def chats_all(folder: Path) -> Sequence[Figure]:
     async with AsyncExitStack() as stack:
         valkey = ValkeyServer(folder)
         await started(stack, valkey)
-        return [*await chats.measure_chats(folder, valkey.url), *await chats.measure_memory(folder, valkey.url)]
+        measures = (settling.measure_settling, chats.measure_chats, chats.measure_memory)
+        return [figure for measure in measures for figure in await measure(folder, valkey.url)]
 
 
 async def started(stack: AsyncExitStack, *servers: Server) -> None:
