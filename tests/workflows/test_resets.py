@@ -37,6 +37,12 @@ async def tasks_until_the_call(handle: WorkflowHandle[Any, Any]) -> list[int]:
     raise AssertionError("the call was not scheduled")
 
 
+async def completed_tasks(handle: WorkflowHandle[Any, Any]) -> list[int]:
+    """The ids of the workflow tasks that were completed so far."""
+    events = (await handle.fetch_history()).events
+    return [each.event_id for each in events if each.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]
+
+
 async def reset(world: World, handle: WorkflowHandle[Any, Any], task: int) -> WorkflowHandle[Any, Any]:
     said = await handle.describe()
     answer = await world.client.workflow_service.reset_workflow_execution(
@@ -114,6 +120,33 @@ async def test_a_worker_killed_after_the_claim_never_makes_the_call_run_twice(
             answer = await asyncio.wait_for(handle.result(), 60)
     assert answer["outcome"] == "sent"
     assert len(refunds.calls) == 1
+
+
+@pytest.mark.parametrize("fault", ["after-claim", "while-it-runs"])
+async def test_a_worker_killed_after_the_claim_and_a_reset_end_unknown_and_run_nothing_more(
+    idle: World, temporal_address: str, sqlite_url: str, fault: str
+) -> None:
+    refunds = Refunds(waits=True)
+    ran = 0 if fault == "after-claim" else 1
+    async with a_caller(idle.client, [refunds.refund]) as queue:
+        handle = await idle.ask(an_ask(run=a_run(queue)), task_timeout=timedelta(seconds=3))
+        async with a_worker_process(temporal_address, sqlite_url, fault) as process:
+            row = await idle.row(handle.id)
+            await asyncio.sleep(0.5)
+            await idle.decide(row)
+            if ran:
+                await refunds.started.wait()
+                process.send_signal(signal.SIGKILL)
+            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
+        assert (await idle.now(row)).outcome is Outcome.SENDING
+        again = await reset(idle, handle, (await completed_tasks(handle))[-1])
+        async with a_worker_process(temporal_address, sqlite_url):
+            answer = await asyncio.wait_for(again.result(), 60)
+        refunds.proceed.set()
+    assert (answer["status"], answer["outcome"]) == ("approved", "unknown")
+    assert "Do not repeat it unasked." in answer["text"]
+    assert (await idle.now(row)).outcome is Outcome.UNKNOWN
+    assert len(refunds.calls) == ran
 
 
 async def test_the_callers_worker_killed_while_it_runs_is_unknown(world: World, temporal_address: str) -> None:
