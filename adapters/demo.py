@@ -32,6 +32,8 @@ TELEGRAM_TOKEN = "700100200:" + "DEMO" * 8 + "DEM"
 SLACK_TOKEN, SLACK_APP_TOKEN = "xoxb-sandbox-demo-token", "xapp-sandbox-demo-token"
 DISCORD_BOT = 8001002001
 GROUP, TEAM, CHANNEL, GUILD, DISCORD_CHANNEL = -1001000000001, "T01", "C01", 5001, 6001
+# The sandbox's own files, in a demo's data folder and in no other.
+CHATS = "sandbox"
 # One person tries things out here, quicker than a platform would let a bot answer many.
 RATE_SCALE = 20
 # Its own: the sample agent that a person runs beside the demo must not take the demo's work, nor leave it any.
@@ -68,6 +70,11 @@ SPOKEN: dict[str, Kind] = {"approved": "allowed", "auto": "allowed", "declined":
                            "cancelled": "cancelled"}  # fmt: skip
 
 
+def folder_in(data_dir: Path) -> Path:
+    """Where the demo of a data folder keeps its files: in a terminal that has read demo.env, that folder itself."""
+    return data_dir if (data_dir / CHATS).is_dir() else data_dir / "demo"
+
+
 def demo(data_dir: Path, port: int, browser: bool) -> int:
     """Run the demo until Ctrl-C; `port` is the page's, `browser` opens it. The exit code."""
     data_dir = data_dir.expanduser().absolute()
@@ -93,7 +100,7 @@ async def _refuse(bad: BadSetting) -> None:
 async def _run(data_dir: Path, port: int, browser: bool) -> None:
     async with AsyncExitStack() as stack:
         try:
-            sandbox = await stack.enter_async_context(Sandbox(port, data_dir / "sandbox", rate_scale=RATE_SCALE))
+            sandbox = await stack.enter_async_context(Sandbox(port, data_dir / CHATS, rate_scale=RATE_SCALE))
         except OSError as error:
             problem = (
                 f"{port} cannot be used ({error.strerror}): end what has it (another demo, Placet or another program), "

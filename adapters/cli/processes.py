@@ -32,8 +32,9 @@ def demo(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Run Placet with a sandbox in the place of the platforms. It needs no account, no token and no network."""
-    folder = data_dir or settings_of(context).data_dir / "demo"
     from adapters import demo as running
+
+    folder = data_dir or running.folder_in(settings_of(context).data_dir)
 
     try:
         raise typer.Exit(running.demo(folder, port, browser))

@@ -218,13 +218,17 @@ async def test_all_that_is_left_on_the_page_can_be_read(chats: Chats, scheme: st
     assert chats.complaints == []
 
 
-async def test_a_second_demo_on_the_same_folder_is_refused_in_one_line(demo: Demo) -> None:
-    command = [sys.executable, "-m", "adapters", "demo", "--no-browser", "--port", "0", "--data-dir", str(demo.folder)]
-    second = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+@pytest.mark.parametrize("by", ["option", "terminal"])
+async def test_a_second_demo_on_the_same_folder_is_refused_in_one_line(demo: Demo, by: str) -> None:
+    command = [sys.executable, "-m", "adapters", "demo", "--no-browser", "--port", "0"]
+    # A terminal that has read demo.env has the folder as its data folder.
+    terminal = os.environ | ({"PLACET_DATA_DIR": str(demo.folder)} if by == "terminal" else {})
+    command += [] if by == "terminal" else ["--data-dir", str(demo.folder)]
+    second = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, env=terminal)
     assert second.returncode == 1
     assert second.stdout == ""
     assert len(second.stderr.splitlines()) == 1
-    assert str(demo.folder) in second.stderr
+    assert f"{demo.folder} is in use" in second.stderr
 
 
 @pytest.mark.parametrize(("command", "fix"), [
