@@ -7,12 +7,13 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from core.agents import Agents, Heard
-from core.approvals import Approval, Card, Outcome, Posted, Runtime, Status
+from core.approvals import Actor, Approval, Card, Outcome, Posted, Press, Runtime, Status
 from core.asks import read_ask
 from core.buttons import Verb
 from core.cards import card_of
@@ -22,11 +23,13 @@ from core.rules import Scope, ScopeKind
 from core.service import Approvals, Claim, Opened, Origin
 from core.wording import sentence_for
 from tests.core.door import DIRECTORY, NOTE, RUN, Door, OpenGate, Silence, door
+from tests.core.three import CHANNEL, DANA, IDS, ROOM, TEAM, Shown, Three, directory, three
 
 TURN, DRAFT, EXTERNAL = Runtime
 PENDING, APPROVED, DECLINED, EXPIRED, CANCELLED = Status
 NONE, SENDING, SENT, NOT_SENT, UNKNOWN = Outcome
 OVER = (SENT, NOT_SENT, UNKNOWN)
+RUNS = "{tool: refund, activity: send, task_queue: billing}"
 AT = "Nov 30, 2026, 12:00 UTC"
 ALLOWED = f"Allowed by Dana Reyes through Telegram, {AT}."
 REFUSED = f"Declined by Dana Reyes through Telegram, {AT}. Nothing was run."
@@ -464,3 +467,134 @@ async def test_every_state_has_its_card_its_sentence_its_event_its_audit_line_an
     assert logged[0].message == "opened"
     # A press that gives no answer to the request has a line of its own besides.
     assert " ".join(record.message for record in logged[1:] if record.message != "pressed") == ending.log
+
+
+# On every platform
+
+
+@pytest.fixture
+async def everywhere(sqlite_url: str) -> AsyncIterator[Three]:
+    async with three(sqlite_url) as opened:
+        yield opened
+
+
+def messages(of: Three) -> list[int]:
+    """How many messages each chat has."""
+    slack, discord = of.worlds["slack"].channels[CHANNEL], of.worlds["discord"].channel(ROOM)
+    return [len(of.office.seen().messages), len(slack.history), len(discord.messages)]
+
+
+async def test_s11_the_card_that_a_new_rule_settles_says_so_everywhere_and_in_the_audit(everywhere: Three) -> None:
+    office = everywhere.office
+    first, cards = await everywhere.asked(**NOTE)
+    second, others = await everywhere.asked(**NOTE)
+    another, waiting = await everywhere.asked(**NOTE | {"arguments": {"to": "bo@example.com", "text": "Hello"}})
+    (posted,) = await office.store.read(
+        lambda ledger: [row for row in ledger.posted_for(first.id) if row.platform == "slack"]
+    )
+    assert posted.message is not None
+    actor = Actor("slack", TEAM, IDS["slack"][DANA])
+    always = Press("p1", actor, posted.message, Verb.ALWAYS_ARGUMENTS, posted.token, 1)
+    assert (await office.approvals.press(always)).result == "approved"
+    (rule,) = await office.store.read(lambda ledger: ledger.rules("billing"))
+    await everywhere.settled(cards, f"rom now on without asking: {rule.label}")
+    await everywhere.settled(others, f": {rule.label}.")
+    for platform, card in others.items():
+        assert "Allowed without asking, " in everywhere.shown(platform, card).text
+    line = (await office.audit(second))[-1]
+    assert (line.action, line.surface, line.note, line.person) == ("auto", "rule", rule.label, None)
+    assert (await office.row(another)).pending
+    assert all("Allow" in everywhere.shown(platform, card).buttons for platform, card in waiting.items())
+
+
+async def test_ac05_a_message_in_the_lane_is_the_reply_on_every_card_and_nothing_else(everywhere: Three) -> None:
+    office, agents = everywhere.office, everywhere.office.desk.agents
+    dana = await office.store.read(lambda ledger: ledger.person("dana"))
+    for number, (person, who) in enumerate(((None, "Somebody"), (dana, "Dana Reyes"))):
+        approval, cards = await everywhere.asked(lane=f"chat-{number}", run_id=f"run-{number}")
+        before = messages(everywhere)
+        heard = await agents.hear("billing", f"chat-{number}", "Use the other account", "m1", person)
+        assert heard == Heard("declined", f"run-{number}", (approval.id,), "now")
+        await everywhere.settled(cards, f"{who} replied: Use the other account")
+        # The card is the reply: no message besides it, no row of the message's own, and the same run goes on.
+        assert messages(everywhere) == before
+        assert len(await office.approvals.rows(agent="billing")) == number + 1
+        assert await agents.hear("billing", f"chat-{number}", "And then?", "m2", person) == Heard("run_in_progress")
+        office.clock.ahead += timedelta(hours=23)
+        assert await agents.hear("billing", f"chat-{number}", "And then?", "m3", person) == Heard("run_in_progress")
+
+
+async def test_cards_of_a_paused_agent_say_when_an_answer_takes_effect_until_it_resumes(everywhere: Three) -> None:
+    office, words = everywhere.office, "takes effect when the agent resumes"
+    await office.apply(directory().replace("billing: {owner: dana}", f"billing: {{owner: dana, runs: [{RUNS}]}}"))
+    _, waiting = await everywhere.asked()
+    turn, allowed_cards = await everywhere.asked(run=RUN)
+    _, declined_cards = await everywhere.asked(run=RUN)
+    draft, draft_cards = await everywhere.asked(run=RUN, runtime="draft")
+    all_cards = waiting, allowed_cards, declined_cards, draft_cards
+    await office.desk.agents.pause("billing")
+    for cards in all_cards:
+        await everywhere.until_shown(cards, lambda shown: words in shown.text and "Allow" in shown.buttons)
+    assert words.removesuffix(" the agent resumes") in await everywhere.told("slack", allowed_cards["slack"], "Allow")
+    assert "when it resumes" in await everywhere.told("discord", declined_cards["discord"], "Decline")
+    assert "resumes" in await everywhere.told("telegram", draft_cards["telegram"], "Allow")
+    await everywhere.settled(allowed_cards, f"It {words}")
+    await everywhere.settled(declined_cards, f"It {words}")
+    await everywhere.until_shown(draft_cards, lambda shown: f"It {words}" in shown.text and shown.buttons == ("Undo",))
+    office.clock.ahead += timedelta(seconds=6)
+    for row in (turn, draft):
+        taken = await office.approvals.take(row.id, "run")
+        assert taken is not None
+        assert taken.claim is None
+    await office.desk.agents.resume("billing")
+    for cards in all_cards:
+        await everywhere.until_shown(cards, lambda shown: words not in shown.text)
+    await everywhere.until_shown(waiting, lambda shown: "Allow" in shown.buttons)
+    for row, cards, after in ((turn, allowed_cards, "Done."), (draft, draft_cards, "Sent.")):
+        taken = await office.approvals.take(row.id, "run")
+        assert taken is not None
+        assert taken.claim is not None
+        assert isinstance(await office.approvals.record(row.id, taken.claim.token, SENT), Approval)
+        await everywhere.settled(cards, after)
+
+
+async def test_the_card_of_a_draft_offers_to_send_again_after_a_word_or_to_put_it_aside(everywhere: Three) -> None:
+    office = everywhere.office
+    await office.apply(directory().replace("billing: {owner: dana}", f"billing: {{owner: dana, runs: [{RUNS}]}}"))
+    platforms: dict[str, Outcome] = {"telegram": UNKNOWN, "slack": NOT_SENT, "discord": UNKNOWN}
+    for platform, outcome in platforms.items():
+        draft, cards = await everywhere.asked(run=RUN, runtime="draft")
+        await everywhere.told(platform, cards[platform], "Allow")
+        await ended(everywhere, draft, outcome)
+        words = "May have happened, at least in part:" if outcome is UNKNOWN else "Could not be sent:"
+        offered = partial(offers, f"{words} the line was cut.")
+        await everywhere.until_shown(cards, offered)
+        # Nothing is sent for the first press: it is asked once more, and told where it may happen twice.
+        await everywhere.press(platform, cards[platform], "Send again…")()
+        menu = await everywhere.menu(platform, cards[platform])
+        shown = everywhere.shown(platform, menu)
+        assert ("twice" in shown.text, shown.buttons) == (outcome is UNKNOWN, ("Send it again",))
+        assert (await office.row(draft)).outcome is outcome
+        await everywhere.told(platform, menu, "Send it again")
+        await everywhere.settled(cards, "It has not run yet.")
+        await ended(everywhere, draft, outcome)
+        await everywhere.until_shown(cards, offered)
+        assert "Put aside" in await everywhere.told(platform, cards[platform], "Dismiss")
+        await everywhere.settled(cards, "the line was cut.")
+        told = await office.desk.agents.updates("billing", 0)
+        assert [(one.outcome, "the line was cut" in one.text) for one in told if one.approval_id == draft.id] == [
+            (outcome, True), (outcome, True),
+        ]  # fmt: skip
+
+
+async def ended(of: Three, draft: Approval, outcome: Outcome) -> None:
+    """Placet has begun to send it, and it came to this."""
+    of.office.clock.ahead += timedelta(seconds=6)
+    taken = await of.office.approvals.take(draft.id, "run")
+    assert taken is not None
+    assert taken.claim is not None
+    await of.office.approvals.record(draft.id, taken.claim.token, outcome, "the line was cut")
+
+
+def offers(words: str, shown: Shown) -> bool:
+    return words in shown.text and shown.buttons == ("Send again…", "Dismiss")
