@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -171,11 +171,7 @@ class Door:
 
     async def ask(self, **fields: Any) -> Approval:
         """A note that waits now; fields are added to the ask, or replace in it."""
-        origin = Origin(workflow_id=f"w{next(self.numbers)}", first_run_id="r")
-        ask = {"agent": "billing", **NOTE, **fields}
-        opened = await self.approvals.open(read_ask(json.dumps(ask), over="temporal"), origin)
-        assert isinstance(opened, Opened)
-        return opened.approval
+        return await opened(self.approvals, next(self.numbers), {"agent": "billing", **NOTE, **fields})
 
     async def card(self, approval: Approval, *, attached: int = 1) -> Posted:
         """Its card, as if it had been posted."""
@@ -215,6 +211,14 @@ class Door:
     async def actions(self, approval: Approval) -> list[str]:
         lines = await self.store.read(lambda ledger: ledger.audit_of(approval.id))
         return [line.action for line in lines]
+
+
+async def opened(approvals: Approvals, number: int, ask: Mapping[str, Any]) -> Approval:
+    """The row of what the workflow of that number asks."""
+    origin = Origin(workflow_id=f"w{number}", first_run_id="r")
+    answer = await approvals.open(read_ask(json.dumps(ask), over="temporal"), origin)
+    assert isinstance(answer, Opened)
+    return answer.approval
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,14 +22,13 @@ from adapters.sandbox.telegram.records import Message as Kept
 from bots.telegram import Settings, Telegram
 from core import approvals as types
 from core.approvals import Approval, AuditLine
-from core.asks import read_ask
 from core.commands import ChatCommands
 from core.desk import Desk
 from core.people import Directory
 from core.ports import Hooks
 from core.redaction import Redaction
-from core.service import Approvals, Opened, Origin
-from tests.core.door import OpenGate
+from core.service import Approvals
+from tests.core.door import OpenGate, opened
 from tests.faulty import Faulty
 
 T = TypeVar("T")
@@ -110,10 +108,7 @@ class Office:
         """A refund that waits now; fields are added to the ask, or replace in it."""
         self.asked += 1
         ask = {"agent": "billing", "tool": "refund", "arguments": {"charge": "ch_1", "amount": 4900}} | fields
-        origin = Origin(workflow_id=f"w{self.asked}", first_run_id="r")
-        opened = await self.approvals.open(read_ask(json.dumps(ask), over="temporal"), origin)
-        assert isinstance(opened, Opened)
-        return opened.approval
+        return await opened(self.approvals, self.asked, ask)
 
     async def post(self, approval: Approval) -> list[str]:
         """Post its card to each place of its route; what became of each."""

@@ -20,15 +20,14 @@ from adapters.migrate import migrate
 from adapters.sandbox.slack import Message as Kept
 from bots.slack import Slack
 from core.approvals import Approval, Destination, Press, Reply, Status, Verdict
-from core.asks import read_ask
 from core.commands import ChatCommands
 from core.desk import Desk
 from core.people import Directory
 from core.ports import Hooks
 from core.redaction import Redaction
-from core.service import Approvals, Opened, Origin
+from core.service import Approvals
 from tests.bots.slack_bench import CHANNEL, DANA, GUEST, OLA, OUTSIDER, PRIVATE, SHARED, Setting, slack
-from tests.core.door import OpenGate
+from tests.core.door import OpenGate, opened
 from tests.core.office import Free, Rung, TurnedClock, ended
 
 # Dana is asked and may answer; Gus, a guest, is linked and asked; Ola is linked and only looks on; Otto is nobody.
@@ -71,22 +70,18 @@ class Office:
 
     async def card(self, chat: str = CHANNEL, **fields: Any) -> tuple[Approval, Kept]:
         """Ask and post; the row, and its card in the channel."""
-        ask = {"agent": "billing", "tool": "refund", "arguments": {"charge": "ch_1", "amount": 4900}} | fields
-        opened = await self.approvals.open(read_ask(json.dumps(ask), over="temporal"), Origin("w1", "r"))
-        assert isinstance(opened, Opened)
-        for place in await self.approvals.places(opened.approval.id):
-            assert await self.desk.post(opened.approval.id, place.destination, place.person) == "posted"
-        return await self.row(opened.approval), next(m for m in self.world.channels[chat].messages if m.buttons)
+        approval, became = await self.posted(**fields)
+        assert {how for _, how in became} == {"posted"}
+        return await self.row(approval), next(m for m in self.world.channels[chat].messages if m.buttons)
 
-    async def posted(self) -> dict[str, str]:
-        """Ask, and post to every place: what became of each person's card."""
+    async def posted(self, **fields: Any) -> tuple[Approval, list[tuple[str, str]]]:
+        """Ask, and post to every place: the row, and what became of each person's card."""
         self.asked += 1
-        ask = {"agent": "billing", "tool": "refund", "arguments": {"charge": "ch_1"}}
-        opened = await self.approvals.open(read_ask(json.dumps(ask), over="temporal"), Origin(f"p{self.asked}", "r"))
-        assert isinstance(opened, Opened)
-        places = await self.approvals.places(opened.approval.id)
-        return {place.person: await self.desk.post(opened.approval.id, place.destination, place.person)
-                for place in places}  # fmt: skip
+        ask = {"agent": "billing", "tool": "refund", "arguments": {"charge": "ch_1", "amount": 4900}} | fields
+        approval = await opened(self.approvals, self.asked, ask)
+        places = await self.approvals.places(approval.id)
+        return approval, [(place.person, await self.desk.post(approval.id, place.destination, place.person))
+                          for place in places]  # fmt: skip
 
     async def row(self, approval: Approval) -> Approval:
         row = await self.store.read(lambda ledger: ledger.approval(approval.id))
@@ -214,13 +209,15 @@ async def test_l5_a_handler_that_breaks_leaves_the_card_pending(
 async def test_l6_an_approver_who_left_keeps_nobody_else_from_being_asked(office: Office) -> None:
     await office.apply("dm", guest=True)
     office.world.deactivate(GUEST)
-    assert await office.posted() == {"dana": "posted", "gus": "failed"}
+    _, became = await office.posted()
+    assert sorted(became) == [("dana", "posted"), ("gus", "failed")]
     (first,) = await office.approvals.rows()
     assert first.undeliverable is None
     private = office.world.direct(office.world.people[DANA], office.world.teams["T01"]).id
     assert "Allowed" in await office.told(DANA, office.world.channels[private].last("refund"), "Allow", private)
     office.world.deactivate(DANA)
-    assert set((await office.posted()).values()) == {"failed"}
+    _, became = await office.posted()
+    assert {how for _, how in became} == {"failed"}
     last = (await office.approvals.rows())[0]
     assert last.pending
     assert last.undeliverable is not None
