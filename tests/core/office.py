@@ -197,15 +197,24 @@ class Office:
 
 
 @asynccontextmanager
-async def office(url: str, *, chat: int = GROUP, place: str = "") -> AsyncIterator[Office]:
-    """An office whose one route leads to `chat`, or to `place` as the directory writes it."""
+async def office(
+    url: str, *, chat: int = GROUP, place: str = "", sandbox: Sandbox | None = None, second: str = ""
+) -> AsyncIterator[Office]:
+    """An office whose one route leads to `chat`, or to `place` as the directory writes it.
+
+    With the `sandbox` and the `url` of one that is closed it is that one, started again. `second` is the token of
+    another bot.
+    """
     async with AsyncExitStack() as stack:
-        sandbox = await stack.enter_async_context(Sandbox(rate_scale=float("inf")))
-        bot = sandbox.add_bot(TOKEN, "placet_test_bot")
+        if sandbox is None:
+            sandbox = await stack.enter_async_context(Sandbox(rate_scale=float("inf")))
+        tokens = (TOKEN, second) if second else (TOKEN,)
+        names = ("placet_test_bot", "second_bot")
+        bots = [sandbox.add_bot(token, name) for token, name in zip(tokens, names, strict=False)]
         people = [sandbox.add_person(number, name) for number, name in PEOPLE.items()]
-        sandbox.add_group(GROUP, "Approvals", [*people, bot], admins=[DANA])
-        sandbox.add_group(SMALL, "Small", [*people, bot])
-        sandbox.add_group(FORUM, "Operations", [*people, bot], forum=True, topics={TOPIC: "Refunds"})
+        sandbox.add_group(GROUP, "Approvals", [*people, *bots], admins=[DANA])
+        sandbox.add_group(SMALL, "Small", [*people, *bots])
+        sandbox.add_group(FORUM, "Operations", [*people, *bots], forum=True, topics={TOPIC: "Refunds"})
         await migrate(url)
         store = Database.open(url)
         stack.push_async_callback(store.close)
@@ -219,7 +228,7 @@ async def office(url: str, *, chat: int = GROUP, place: str = "") -> AsyncIterat
         stack.push_async_callback(approvals.close)
         desk = Desk(store=line, approvals=approvals, surfaces=surfaces, clock=clock, meter=metrics,
                     redaction=Redaction(b"k" * 32))  # fmt: skip
-        settings = Settings(telegram_token=(SecretStr(TOKEN),), telegram_base_url=sandbox.url)
+        settings = Settings(telegram_token=tuple(map(SecretStr, tokens)), telegram_base_url=sandbox.url)
         hooks = Hooks((commands := ChatCommands(approvals, desk)), desk, lambda name: Free(), commands.groups,
                       approvals.spoken.to)  # fmt: skip
         surface = surfaces["telegram"] = Telegram(settings, hooks, pace=0)

@@ -130,7 +130,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         yield made
 
 
-async def test_r1_s2_two_presses_at_once_decide_once_and_the_card_settles(office: Office) -> None:
+async def test_r1_two_presses_at_once_decide_once_and_the_card_settles(office: Office) -> None:
     approval, card = await office.card()
     first, second = (office.world.press(DANA, CHANNEL, card.ts, label="Decline") for _ in range(2))
     await office.world.until(lambda: first.words and second.words)

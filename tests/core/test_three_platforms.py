@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
 
 import pytest
 
-from adapters.sandbox.discord import markdown
-from core.approvals import Approval, Outcome, Status, Verdict
+from core.approvals import Approval, Status
 from core.people import Refusal
-from tests.core.office import FORUM, TOPIC
-from tests.core.three import CHANNEL, DANA, EVE, GUILD, IDS, OLA, PAT, ROLE, ROOM, SAM, TEAM, Three, directory, three
+from tests.core.three import DANA, EVE, GUILD, IDS, OLA, ROLE, TEAM, Three, directory, three
 
 PLATFORMS = ("telegram", "slack", "discord")
 NAMES = {"telegram": "Telegram", "slack": "Slack", "discord": "Discord"}
@@ -69,30 +66,6 @@ async def test_one_person_on_three_platforms_is_one_vote(here: Three) -> None:
     assert (await here.told("discord", cards["discord"], "Allow", OLA)).startswith("Allowed.")
     await here.settled(cards, "Allowed by Dana Reyes, Ola Berg")
     assert await votes_of(here, approval) == ["dana", "ola"]
-
-
-async def test_l2_whoever_may_not_answer_may_not_anywhere(here: Three) -> None:
-    approval, cards = await here.asked()
-    before = await here.office.row(approval)
-    for platform in PLATFORMS:
-        for by, word in ((PAT, "right to answer"), (SAM, "linked to nobody")):
-            for label in ("Allow", "Decline"):
-                assert word in await here.told(platform, cards[platform], label, by), (platform, by)
-            here.reply(platform, cards[platform], "not before Friday", by)
-    refused = await here.office.approvals.decide(approval.id, "pat", Verdict.DECLINE, content_revision=None, note=None,
-                                                 key="k", via="http")  # fmt: skip
-    assert isinstance(refused, Refusal)
-    assert await here.office.row(approval) == before
-    assert [line.action for line in await here.office.audit(approval)] == ["opened"]
-
-
-async def test_w6_ones_own_request_is_ones_own_on_every_platform(here: Three) -> None:
-    await here.office.apply(directory(more=", four_eyes: true"))
-    approval, cards = await here.asked(on_behalf_of="slack:T01/U01")
-    for platform in PLATFORMS:
-        assert "your own request" in await here.told(platform, cards[platform], "Allow")
-    assert (await here.office.row(approval)).pending
-    assert (await here.told("discord", cards["discord"], "Allow", OLA)).startswith("Allowed.")
 
 
 async def test_what_somebodys_groups_give_counts_at_the_press_and_until_the_last_vote(here: Three) -> None:
@@ -154,7 +127,7 @@ async def test_l4_a_draft_of_20000_characters_is_attached_everywhere_and_anew_af
     )  # fmt: skip
     await all_attached(here, approval, 1)
     for platform in PLATFORMS:
-        assert text in "".join(files_of(here, platform, cards[platform])), platform
+        assert text in "".join(here.files(platform, cards[platform])), platform
     # The new text is attached before Allow works anywhere.
     done = await here.office.approvals.edit(approval.id, "ola", {"/text": text + "Bye"}, content_revision=1, via="http")
     assert isinstance(done, Approval)
@@ -174,92 +147,8 @@ async def test_l4_a_draft_of_20000_characters_is_attached_everywhere_and_anew_af
     await here.office.desk.redraw_stale()
     await all_attached(here, approval, 2)
     for platform in PLATFORMS:
-        assert any("Bye" in file for file in files_of(here, platform, cards[platform])), platform
+        assert any("Bye" in file for file in here.files(platform, cards[platform])), platform
     assert (await here.told("discord", cards["discord"], "Allow")).startswith("Allowed.")
     row = await here.office.row(approval)
     assert row.status is Status.APPROVED
     assert row.final_arguments.endswith('Bye"}')
-
-
-def files_of(here: Three, platform: str, card: str) -> list[str]:
-    world = here.worlds[platform]
-    match platform:
-        case "telegram":
-            return here.office.files()
-        case "slack":
-            each = [file for reply in world.channels[CHANNEL].thread(card) for file in reply.files]
-        case _:
-            each = [f for m in world.channel(ROOM).messages if m.reference == int(card) for f in m.attachments]
-    return [world.content(file).decode() for file in each]
-
-
-async def test_a_platform_that_is_down_for_ten_minutes_catches_up_by_itself(here: Three) -> None:
-    _, allowed = await here.asked()
-    waits, waiting = await here.asked()
-    for method in ("editMessageText", "sendMessage"):
-        here.worlds["telegram"].fail(method, status=502, times=None)
-    assert (await here.told("slack", allowed["slack"], "Allow")).startswith("Allowed.")
-    await here.settled({name: card for name, card in allowed.items() if name != "telegram"}, "Allowed by Dana Reyes")
-    for minute in range(1, 11):
-        here.office.clock.ahead += timedelta(minutes=1)
-        await here.office.desk.redraw_stale()
-        await here.office.until(lambda n=minute: len(here.worlds["telegram"].calls_of("editMessageText")) > n or None)  # type: ignore[misc]
-    assert here.shown("telegram", allowed["telegram"]).buttons
-    # The others go on meanwhile.
-    assert (await here.told("discord", waiting["discord"], "Decline", OLA)).startswith("Declined.")
-    here.mend()
-    here.office.clock.ahead += timedelta(minutes=1)
-    await here.office.desk.redraw_stale()
-    await here.settled(allowed, "Allowed by Dana Reyes through Slack")
-    await here.settled(waiting, "Declined by Ola Berg through Discord")
-    assert (await here.office.row(waits)).outcome is Outcome.NONE
-
-
-async def test_a_token_that_was_taken_back_stops_one_platform_and_no_other(here: Three) -> None:
-    approval, cards = await here.asked()
-    here.worlds["slack"].revoke()
-    assert (await here.told("telegram", cards["telegram"], "Allow")).startswith("Allowed.")
-    await here.settled({name: cards[name] for name in ("telegram", "discord")}, "Allowed by Dana Reyes")
-    assert (await here.office.row(approval)).status is Status.APPROVED
-    again = await here.office.ask()
-    done = await asyncio.gather(*(
-        here.office.desk.post(again.id, place.destination, place.person)
-        for place in await here.office.approvals.places(again.id)
-    ), return_exceptions=True)  # fmt: skip
-    assert sum(each == "posted" for each in done) == 2
-    row = await here.office.row(again)
-    assert (row.pending, row.undeliverable) == (True, None)
-    assert (await here.told("discord", (await here.cards(again))["discord"], "Decline")).startswith("Declined.")
-
-
-async def test_l6_of_two_approvers_one_left_and_then_both(here: Three) -> None:
-    await here.office.apply(directory(ask="dana, ola", at="dm").replace("telegram: 1001, ", "").replace(
-        ", discord: 4201", "").replace("telegram: 1002, ", "").replace(", discord: 4202", ""))  # fmt: skip
-    here.worlds["slack"].deactivate(IDS["slack"][DANA])
-    one = await here.office.ask()
-    assert sorted(await here.office.post(one)) == ["failed", "posted"]
-    row = await here.office.row(one)
-    assert (row.pending, row.undeliverable) == (True, None)
-    here.worlds["slack"].deactivate(IDS["slack"][OLA])
-    two = await here.office.ask()
-    assert await here.office.post(two) == ["failed", "failed"]
-    row = await here.office.row(two)
-    assert row.pending
-    assert row.undeliverable
-
-
-async def test_w7_the_thread_the_request_came_from_hears_of_an_answer_given_in_the_console(here: Three) -> None:
-    thread = here.worlds["discord"].add_thread(ROOM, "Refunds", id=601)
-    await here.office.apply(directory(at=f'"discord:{ROOM}/601", "telegram:{FORUM}/{TOPIC}"'))
-    approval = await here.office.ask()
-    assert await here.office.post(approval) == ["posted"] * 2
-    done = await here.office.approvals.decide(approval.id, "dana", Verdict.DECLINE, content_revision=None,
-                                              note="Not this month", key="k", via="cli")  # fmt: skip
-    assert isinstance(done, Approval)
-    here.office.desk.start_redraw(approval.id)
-    cards = await here.cards(approval)
-    there = here.worlds["discord"].channel(thread.id).message(int(cards["discord"]))
-    topic = here.worlds["telegram"].chat(FORUM).message(int(cards["telegram"]))
-    assert topic.thread == TOPIC
-    await here.office.until(lambda: (not there.labels and "Not this month" in markdown.shown(there)[0]) or None)
-    await here.office.settled(topic, "through the command line", FORUM)
