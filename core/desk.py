@@ -594,10 +594,10 @@ class Desk:
                 exc_info=None if isinstance(error, Unavailable) else error)  # fmt: skip
 
     async def close(self, within: float = 5.0) -> None:
-        """Finish what is at hand, for at most so many seconds; the sweep does the rest."""
-        for task in set(self._waiting):
-            task.cancel()
-        if self._working:
-            await asyncio.wait(set(self._working), timeout=within)
+        """Finish what is at hand and what comes of it, for at most so many seconds; the sweep does the rest."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while busy := self._working - self._waiting:
+                    await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
         for task in set(self._working):
             task.cancel()

@@ -385,6 +385,15 @@ async def test_what_follows_a_card_follows_the_chat_too(sqlite_url: str, step: s
             assert here.world.chat(to).last("Still waiting")
 
 
+async def test_what_is_at_hand_is_drawn_before_a_process_ends(here: Office) -> None:
+    approval, card = await here.card()
+    here.world.delay("editMessageText", 0.1)
+    await here.approvals.withdraw(approval.id, by="asker")
+    here.desk.start_redraw(approval.id)
+    await here.desk.close()
+    assert "Withdrawn" in here.seen().message(card.id).text
+
+
 # The database goes away
 
 
