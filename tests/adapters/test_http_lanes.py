@@ -155,6 +155,23 @@ async def test_ac09_a_run_that_waits_is_known_to_wait_and_its_time_counts_from_t
     assert datetime.fromisoformat(answered["counts_from"]) == (await row(api, asked)).decided_at
 
 
+async def test_ac09_a_run_that_asks_over_http_waits_as_one_that_asks_over_temporal_and_not_for_drafts(api: Api) -> None:
+    run: dict[str, Any] = {"activity": "refund", "task_queue": "billing"}
+    path = "/v1/runs/run-7"
+    await api.ask(run_id="run-7", runtime="draft", run=run)
+    assert (await api.call("billing", "GET", path)).json() == {
+        "run_id": "run-7", "agent": "billing", "waiting": False, "closed": False, "counts_from": None,
+    }  # fmt: skip
+    asked = await api.ask(run_id="run-7")
+    api.clock.ahead = timedelta(hours=30)
+    waiting = (await api.call("billing", "GET", path)).json()
+    assert (waiting["waiting"], waiting["counts_from"]) == (True, asked["created_at"])
+    decided = await api.decide("dana", asked)
+    answered = (await api.call("billing", "GET", path)).json()
+    assert answered["waiting"] is False
+    assert answered["counts_from"] == decided.json()["decision"]["at"]
+
+
 async def test_a_run_that_is_over_leaves_nothing_waiting(api: Api) -> None:
     asked, other = await api.turn(**LANE), await api.turn(lane="chat-3", run_id="run-8")
     closed = await api.call("admin", "POST", "/v1/runs/run-7/closed", params={"agent": "billing"})

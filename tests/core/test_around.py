@@ -17,7 +17,7 @@ from core.approvals import Actor, Agent, Approval, Message, Mode, Outcome, Poste
 from core.asks import read_ask
 from core.buttons import Verb
 from core.people import Refusal
-from core.rules import Rule
+from core.rules import Rule, Scope, ScopeKind
 from core.service import Opened, Origin
 from tests.core.office import GROUP, Office, office
 
@@ -426,6 +426,90 @@ async def test_ac09_a_run_that_waits_says_so_and_counts_from_the_last_answer(her
     assert await here.desk.agents.close_run("billing", "long") == [waits.id]
     assert (await here.row(left)).pending
     assert (await here.row(waits)).status is Status.CANCELLED
+
+
+async def test_ac09_of_calls_that_wait_side_by_side_the_one_that_was_answered_last_counts(here: Office) -> None:
+    agents = here.desk.agents
+    first = await here.ask(lane="chat", run_id="long")
+    second = await here.ask(lane="chat", run_id="long", **NOTE)
+    await press(here, await posted(here, second), Verb.ALLOW)
+    here.clock.ahead += timedelta(hours=30)
+    await press(here, await posted(here, first), Verb.ALLOW)
+    here.clock.ahead += timedelta(hours=1)
+    assert (await agents.run("billing", "long")).counts_from == (await here.row(first)).decided_at
+    # Whoever writes now writes to the run that is there: no second one is begun.
+    assert await agents.hear("billing", "chat", "and now", "m1") == Heard("run_in_progress")
+    here.clock.ahead += timedelta(hours=24)
+    assert await agents.hear("billing", "chat", "and now", "m1") == Heard("no_run")
+
+
+@pytest.mark.parametrize("how", ["rule", "expiry", "withdrawal"])
+async def test_ac09_however_a_wait_ends_the_runs_time_counts_from_there(here: Office, how: str) -> None:
+    agents = here.desk.agents
+    approval = await here.ask(run_id="long", timeout_s=40 * 3600, **NOTE)
+    here.clock.ahead += timedelta(hours=30)
+    match how:
+        case "rule":
+            await agents.add_rule("billing", Scope(ScopeKind.TOOL, "notes.share", ""))
+        case "expiry":
+            here.clock.ahead += timedelta(hours=11)
+            await here.approvals.expire_due()
+        case _:
+            await here.approvals.withdraw(approval.id, by="agent:billing")
+    state = await agents.run("billing", "long")
+    assert not state.waiting
+    assert state.counts_from == (await here.row(approval)).decided_at
+    assert state.counts_from >= approval.created_at + timedelta(hours=30)
+
+
+async def test_ac09_a_run_whose_answer_waits_for_its_paused_agent_waits_too(here: Office) -> None:
+    run, agents = {"activity": "send", "task_queue": "billing"}, here.desk.agents
+    turn = await here.ask(run=run, lane="chat", run_id="long")
+    aside = await draft(here, lane="chat", run_id="long", **NOTE)
+    card = await posted(here, turn)
+    await agents.pause("billing")
+    await press(here, card, Verb.ALLOW)
+    here.clock.ahead += timedelta(hours=60)
+    assert (await agents.run("billing", "long")).waiting
+    assert await agents.hear("billing", "chat", "and now", "m1") == Heard("run_in_progress")
+    await agents.resume("billing")
+    taken = await here.approvals.take(turn.id, "run")
+    assert taken is not None
+    assert taken.claim is not None
+    state = await agents.run("billing", "long")
+    # The draft waits still, and nobody for it.
+    assert (await here.row(aside)).pending
+    assert (state.waiting, state.counts_from) == (False, (await here.row(turn)).consumed_at)
+
+
+@pytest.mark.parametrize(("hours", "reminded"), [(24, False), (25, True), (168, True)])
+async def test_k042_a_reminder_is_due_a_day_before_the_end_of_what_lasts_longer(
+    here: Office, hours: int, reminded: bool
+) -> None:
+    approval = await here.ask(timeout_s=hours * 3600)
+    assert approval.remind_at == (approval.expires_at - timedelta(hours=24) if reminded else None)
+
+
+async def test_k013_the_list_of_rules_says_what_always_asks(here: Office) -> None:
+    dana = await here.store.read(lambda ledger: ledger.person("dana"))
+    assert dana is not None
+    always = "Spending and deleting always ask, unless an administrator made a rule for it."
+    assert (await here.desk.agents.listed("billing", dana, "en")).text == (
+        f"billing has no standing rules: it asks for whatever its mode asks for.\n{always}"
+    )
+    await here.desk.agents.add_rule("billing", Scope(ScopeKind.TOOL, "notes.share", ""))
+    head, rule, foot = (await here.desk.agents.listed("billing", dana, "en")).text.splitlines()
+    assert (head, foot) == ("billing may do this without asking:", always)
+    assert "every call of notes.share" in rule
+
+
+async def test_a092_the_address_of_a_call_is_where_the_directory_says_it_stands(here: Office) -> None:
+    await here.apply(RULING + "effects:\n  tools: {acme.crawl: send}\n  url_fields: {acme.crawl: [start]}\n")
+    arguments = {f"option{n}": n for n in range(6)} | {"start": ["https://one.example/a", "https://two.example"]}
+    card = await posted(here, await here.ask(tool="acme.crawl", arguments=arguments))
+    text = here.seen().message(int(card.message_id or 0)).text
+    assert "Address: https://one.example/a" in text
+    assert "Address: https://two.example" in text
 
 
 async def test_in_private_a_plain_message_answers_the_only_card_that_waits(here: Office) -> None:

@@ -16,7 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 from core.approvals import Approval, Outcome, Status, Verdict
 from core.people import Refusal
 from core.ports import Ledger, Store
-from tests.workflows.callers import Refunds
+from tests.workflows.callers import Agent, Refunds
 from tests.workflows.test_drafts import a_draft
 from tests.workflows.test_pausing import at_rest
 from tests.workflows.world import Clock, World, a_caller, a_run, a_world, an_ask, serving, until
@@ -150,6 +150,31 @@ async def test_an_answer_that_waits_for_its_agent_adds_nothing_but_a_look_a_day_
         assert (await asyncio.wait_for(handle.result(), 60))["outcome"] == "sent"
     assert len(refunds.calls) == 1
     assert world.desk.reminded == []
+
+
+async def test_ac09_a_run_that_waited_for_more_than_a_day_goes_on_and_its_time_counts_from_the_answer(
+    world: World, environment: WorkflowEnvironment
+) -> None:
+    refunds = Refunds()
+    async with a_caller(world.client, [refunds.refund], [Agent]) as queue:
+        asks = [an_ask(run=a_run(queue), run_id="run-7"), an_ask(run_id="run-7")]
+        run = await world.client.start_workflow("Agent", asks, id="run-7", task_queue=queue)
+        first, second = [await world.row(f"{run.id}-{number}") for number in range(2)]
+        await until(lambda: len(world.desk.posted) == 2)
+        await environment.sleep(timedelta(hours=30))
+        state = await world.agents.run("billing", "run-7")
+        assert (state.waiting, state.counts_from) == (True, first.created_at)
+        await world.decide(first)
+        await world.became(first, Outcome.SENT)
+        assert (await world.agents.run("billing", "run-7")).waiting
+        await world.decide(second, Verdict.DECLINE)
+        answers = await asyncio.wait_for(run.result(), 60)
+    assert [answer["status"] for answer in answers] == ["approved", "declined"]
+    state, answered = await world.agents.run("billing", "run-7"), await world.now(second)
+    assert (state.waiting, state.counts_from) == (False, answered.consumed_at)
+    assert answered.consumed_at is not None
+    assert answered.consumed_at - first.created_at > timedelta(hours=30)
+    assert len(refunds.calls) == 1
 
 
 async def test_an_escalation_and_a_reminder_come_in_their_own_time(
