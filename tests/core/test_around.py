@@ -459,6 +459,7 @@ async def test_ac09_however_a_wait_ends_the_runs_time_counts_from_there(here: Of
     state = await agents.run("billing", "long")
     assert not state.waiting
     assert state.counts_from == (await here.row(approval)).decided_at
+    assert state.counts_from is not None
     assert state.counts_from >= approval.created_at + timedelta(hours=30)
 
 

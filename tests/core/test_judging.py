@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from adapters.directory_file import read_directory
-from core.approvals import Approval, Effect, Outcome, Posted, Status, Verdict
+from core.approvals import Approval, Effect, Mode, Outcome, Posted, Runtime, Status, Verdict
+from core.asks import read_ask
 from core.buttons import Verb
+from core.identifiers import new_id
 from core.people import Refusal
 from core.ports import Unavailable
 from core.rules import Rule, Scope, ScopeKind
+from core.service import Opened, Origin
 from tests.core.door import CHAT, DIRECTORY, PEOPLE, RUN, Door, door
 from tests.faulty import Faulty
 
@@ -81,6 +85,105 @@ async def test_an_agent_that_comes_back_has_none_of_its_old_rules(here: Door) ->
     for _ in range(4):
         await here.apply(DIRECTORY)
         assert (await here.ask()).pending
+
+
+# The whole order, as calls are opened
+
+# One tool of each effect, that its agent's activity is listed for.
+OF_EFFECT: dict[Effect, dict[str, Any]] = {
+    Effect.READ: {"tool": "acme.lookup", "arguments": {"name": "Ada"}},
+    Effect.WRITE: {"tool": "acme.remember", "arguments": {"text": "x"}},
+    Effect.SEND: {"tool": "acme.tell", "arguments": {"to": "ada@example.com"}},
+    Effect.MONEY: {"tool": "acme.refund", "arguments": {"amount": 4900, "currency": "GBP"}},
+}
+TOOLS = [call["tool"] for call in OF_EFFECT.values()]
+AGENTS = PEOPLE.replace(
+    "runs: [", "runs: [" + "".join(f"{{tool: {tool}, activity: send, task_queue: billing}}, " for tool in TOOLS)
+)
+ORDER = (
+    AGENTS
+    + f"""routes: [{{match: {{}}, ask: [dana, ola], at: ["telegram:{CHAT}"]}}]
+effects:
+  tools: {{acme.lookup: read, acme.remember: write, acme.tell: send, acme.refund: money}}
+  amounts: {{acme.refund: [amount, currency]}}
+"""
+)
+# Design section 6, written out: what each mode asks for where no rule counts, and what the rules change in that.
+MODES: dict[Mode, dict[Effect, str]] = {
+    Mode.OUTSIDE: {Effect.READ: "runs", Effect.WRITE: "runs", Effect.SEND: "held", Effect.MONEY: "held"},
+    Mode.EVERYTHING: {Effect.READ: "runs", Effect.WRITE: "held", Effect.SEND: "held", Effect.MONEY: "held"},
+    Mode.MONEY_ONLY: {Effect.READ: "runs", Effect.WRITE: "runs", Effect.SEND: "runs", Effect.MONEY: "held"},
+}
+ANY_BUT_MONEY, MONEY_ALONE = {Effect.WRITE: "rule", Effect.SEND: "rule"}, {Effect.MONEY: "rule"}
+RULES: dict[str, dict[Effect, str]] = {
+    "none": {},
+    "of another tool": {},
+    "of another agent": {},
+    "expired": {},
+    "matching": ANY_BUT_MONEY,
+    "matching, its maker has left": ANY_BUT_MONEY,
+    "matching, the agent is paused": ANY_BUT_MONEY,
+    "for money": MONEY_ALONE,
+    "for less money": {},
+    "for money, expired": {},
+    "for money, its maker has left": MONEY_ALONE,
+    "for money, the agent is paused": MONEY_ALONE,
+}
+WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a turn": ("temporal", {"runtime": "turn", "run": RUN}),
+    "a turn that only waits": ("temporal", {"runtime": "turn"}),
+    "a draft over Temporal": ("temporal", {"runtime": "draft", "run": RUN}),
+    "a draft over HTTP": ("http", {"runtime": "draft", "run": RUN}),
+    "an ask over HTTP": ("http", {"runtime": "external"}),
+}
+
+
+def rules_of(kind: str, now: datetime) -> list[Rule]:
+    ends = now if "expired" in kind else now + timedelta(days=1)
+    money = "money" in kind
+    ceiling = ("48.99" if "less" in kind else "49.00", "GBP") if money else (None, None)
+    tools = [] if kind == "none" else ["acme.other"] if "another tool" in kind else TOOLS[3:] if money else TOOLS
+    return [
+        Rule(new_id(now), "support" if "another agent" in kind else "billing", tool, "", ScopeKind.TOOL, "",
+             f"the rule for {tool}", now, "eve" if "left" in kind else "dana", ends, *ceiling)
+        for tool in tools
+    ]  # fmt: skip
+
+
+def test_the_order_is_looked_at_whole() -> None:
+    assert {mode: {*effects} for mode, effects in MODES.items()} == {mode: {*Effect} for mode in Mode}
+    assert {fields["runtime"] for _, fields in WAYS.values()} == {*Runtime}
+
+
+@pytest.mark.parametrize("kind", RULES)
+async def test_the_whole_order_of_every_effect_mode_rule_and_runtime(here: Door, kind: str) -> None:
+    directory = ORDER.replace("agents:\n", "agents:\n  support: {owner: dana}\n")
+    await here.apply(directory)
+    for rule in rules_of(kind, here.clock.now()):
+        await here.store.write(lambda ledger, rule=rule: ledger.add_rule(rule))  # type: ignore[misc]
+    if "left" in kind:
+        await here.apply(directory.replace("  eve: {name: Eve Moss, identities: {telegram: 1003}}\n", "")
+                         .replace(", eve]", "]"))  # fmt: skip
+    if "paused" in kind:
+        await here.agents.pause("billing")
+    for mode, without_rules in MODES.items():
+        await here.agents.set_mode("billing", mode)
+        for effect, wanted in (without_rules | RULES[kind]).items():
+            for way, (over, fields) in WAYS.items():
+                body = json.dumps({"agent": "billing", **OF_EFFECT[effect], **fields})
+                origin = Origin(workflow_id=f"w{next(here.numbers)}", first_run_id="r")
+                opened = await here.approvals.open(read_ask(body, over=over), origin)
+                assert isinstance(opened, Opened)
+                row, case = opened.approval, (mode, effect, way)
+                assert row.effect is effect, case
+                told = {"runs": (Status.APPROVED, "auto", "mode"), "rule": (Status.APPROVED, "auto", "rule"),
+                        "held": (Status.PENDING, None, None)}[wanted]  # fmt: skip
+                assert (row.status, row.decided_by, row.decided_via) == told, case
+                if wanted == "rule":
+                    assert row.note == f"the rule for {row.tool}", case
+                if wanted != "held" and "run" in fields:
+                    # A rule lets nothing begin that its agent's pause holds back.
+                    assert await take(here, row) is ("paused" not in kind), case
 
 
 # Edits
