@@ -65,13 +65,12 @@ class _Overlay:
         self.section = section
         self.rows = dict(SHIPPED.rows)
         self.changed: dict[str, str] = {}
-        self.own: set[str] = set()
 
     def tables(self) -> Tables:
         for path, tool, value in self._each("tools"):
             self._change(tool, effect=_effect(path, value), operations={}, operation_fields=(), fields={},
-                         defaults={}, reaches_nobody=(), reads="", texts=())  # fmt: skip
-            self.own.add(key_of(tool))
+                         defaults={}, reaches_nobody=(), sends=frozenset(), spends=frozenset(), stated=True,
+                         reads="", texts=())  # fmt: skip
         for path, tool, value in self._each("operations"):
             self._operations(path, tool, value)
         for path, tool, value in self._each("fields"):
@@ -98,7 +97,7 @@ class _Overlay:
         for path, tool, value in self._each("reaches_nobody"):
             found = tuple(_nobody((*path, str(at)), each) for at, each in enumerate(_list(path, value)))
             self._change(tool, reaches_nobody=found)
-        return Tables(self.rows, SHIPPED.programs, frozenset(self.own))
+        return Tables(self.rows, SHIPPED.programs)
 
     def _each(self, section: str) -> Iterator[tuple[tuple[str, ...], str, Any]]:
         """Path, tool and value of a section's entries; two spellings of one tool are refused."""
@@ -134,7 +133,7 @@ class _Overlay:
         # What is shipped under the whole name of such an operation would speak beside the administrator's word.
         for key, other in list(self.rows.items()):
             said = key.removeprefix(key_of(tool)) in given or (ANY in given and other.family == key_of(tool))
-            if said and key.startswith(key_of(tool)) and key != key_of(tool) and key not in self.own:
+            if said and key.startswith(key_of(tool)) and key != key_of(tool) and not other.stated:
                 del self.rows[key]
 
     def _fields(self, path: tuple[str, ...], tool: str, value: Any) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.approvals import Effect
-from core.effects_rows import PAYMENT_PROVIDERS, Nobody, Row, Tables, key_of
+from core.effects_rows import METHOD_FIELDS, PAYMENT_PROVIDERS, Nobody, Row, Tables, key_of
 from core.effects_shell import Program
 
 READ, WRITE, SEND, MONEY = Effect
@@ -24,10 +24,13 @@ TOOLS: Mapping[Effect, str] = {
         duckduckgo_search tavily_search exa_search web_search_exa serper_search perplexity_search perplexity_ask
         searxng_search wikipedia_search arxiv_search news_search image_search tool_search
         current_time get_current_time calculator think sequential_thinking
-        todo_read read_todos list_todos get_plan recall search_memory list_memories get_memory memory_search
+        todo_read read_todos list_todos get_plan sleep wait wait_for_seconds
+        recall search_memory list_memories get_memory memory_search
         embedding_generator detect_language translate_text transliterate_text speech_to_text vision_analyze
-        ask_user ask_user_question ask_followup_question request_user exit_plan_mode
+        ask_user ask_user_question ask_followup_question request_user exit_plan_mode reply_to_user final_answer
+        attempt_completion chat_reply chat_ui webhook_response
         gmaps_locations gmaps_nearby_places geocode get_weather battery_monitor network_monitor system_info
+        location_monitor app_list motion_detection environmental_sensors
     """,
     WRITE: """
         write write_file write_to_file file_write create_file new_file file_create append_file append_to_file edit
@@ -35,7 +38,9 @@ TOOLS: Mapping[Effect, str] = {
         replace_in_file search_replace insert_content insert_edit_into_file edit_block notebook_edit edit_notebook
         create_directory make_directory mkdir move_file rename_file copy_file
         todo_write write_todos update_todo_list update_plan remember save_memory store_memory add_memory
-        update_memory forget delete_memory memory_write write_note save_note text_to_speech
+        update_memory forget delete_memory memory_write write_note save_note text_to_speech set_project canvas
+        agent_builder app_launcher wifi_automation bluetooth_automation audio_automation device_state_automation
+        screen_control airplane_mode camera_control media_control
     """,
     SEND: """
         send_email send_mail send_message send_sms send_whatsapp send_notification post_message post_tweet
@@ -44,7 +49,9 @@ TOOLS: Mapping[Effect, str] = {
     MONEY: """
         delete delete_file delete_files file_delete remove_file remove_files delete_directory remove_directory rmdir
         delete_path trash_file unlink pay make_payment create_payment send_payment transfer_money transfer_funds
-        wire_transfer send_money refund create_refund issue_refund refund_payment charge create_charge charge_card buy
+        wire_transfer bank_transfer send_money
+        book_flight book_hotel create_order add_order place_bid upgrade_plan
+        refund create_refund issue_refund refund_payment charge create_charge charge_card buy
         purchase place_order submit_order confirm_order create_subscription cancel_subscription run_paid_actor
     """,
 }
@@ -54,7 +61,10 @@ TOOLS: Mapping[Effect, str] = {
 
 @dataclass(frozen=True)
 class Family:
-    """A tool with operations. `names` are all that it goes by, `default` is for what is not listed; see Row."""
+    """A tool with operations. `names` are all that it goes by, `default` is for what is not listed; see Row.
+
+    `fetches`: it may fetch what an argument says is an address. `queries` are operations that run SQL.
+    """
 
     names: str
     read: str = ""
@@ -67,12 +77,26 @@ class Family:
     url_fields: str = ""
     recipients: str = ""
     reaches_nobody: tuple[Nobody, ...] = ()
+    sends: str = ""
+    spends: str = ""
+    fetches: bool = True
+    reads: str = ""
     queries: str = ""
 
 
 def _keys(text: str) -> tuple[str, ...]:
     return tuple(key_of(name) for name in text.split())
 
+
+# An operation that is one for all of a service's others.
+WHOLE_API = "call custom api api_call call_api api_request raw_request request graphql"
+# Arguments that no look needs: somewhere to go to, something to run, further words for a command line.
+_ADDRESSES = (
+    "url urls uri href endpoint link address_url page_url target_url start_url base_url callback_url webhook_url"
+)
+_MORE_TO_DO = "script scripts code javascript js eval expression"
+_MORE_WORDS = "args argv extra_args flags extra_flags"
+_DELETES = "delete destroy purge prune permanent permanently delete_branch empty_trash"
 
 _CREATES_EVENT = "create create_event event_create events_insert insert_event add_event"
 _MAIL_PEOPLE = "to cc bcc recipient recipients to_recipients cc_recipients bcc_recipients reply_to"
@@ -100,9 +124,12 @@ FAMILIES: tuple[Family, ...] = (
         write="""write create add store save remember update edit append forget delete remove create_entities
             create_relations add_observations delete_entities delete_relations delete_observations add_note update_note
             delete_note""",
+        fetches=False,
     ),
-    Family("todo todos todo_list", read="read list get", write="write add create update complete delete remove clear"),
-    Family("vector_store", read="query search get list", write="store add upsert delete"),
+    Family("todo todos todo_list", read="read list get", write="write add create update complete delete remove clear",
+           fetches=False),
+    Family("vector_store", read="query search get list", write="store add upsert delete", fetches=False),
+    Family("data_source", read="read list get query", write="write append copy"),
     Family("process process_manager", read="list get_output status", write="stop restart kill",
            send="start send_input"),
     Family(
@@ -132,6 +159,8 @@ FAMILIES: tuple[Family, ...] = (
             browser_install navigate_page evaluate_script puppeteer_navigate puppeteer_click puppeteer_fill
             puppeteer_select puppeteer_hover puppeteer_evaluate puppeteer_screenshot""",
         unset="snapshot", url_fields="url",
+        sends="""actions action_list steps commands text keys key value values element_action selector_action function
+            function_declaration instruction instructions task goal prompt""",
     ),
     Family(
         "computer computer_use", read="screenshot cursor_position wait zoom scroll mouse_move",
@@ -152,7 +181,7 @@ FAMILIES: tuple[Family, ...] = (
             unsubscribe""",
         money="""delete trash delete_email delete_message trash_message trash_thread delete_thread batch_delete
             batch_delete_emails delete_label delete_draft delete_filter empty_trash flag""",
-        recipients=_MAIL_PEOPLE,
+        recipients=_MAIL_PEOPLE, sends="send send_now send_immediately send_at schedule_send",
     ),
     Family("email_send smtp sendgrid mailgun postmark resend ses", send="send send_email send_mail send_batch",
            recipients=_MAIL_PEOPLE),
@@ -334,7 +363,9 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("git", read="status log diff diff_staged diff_unstaged show blame git_status git_log git_diff git_show "
            "git_diff_staged git_diff_unstaged", write="add commit git_add git_commit",
-           send="push pull fetch clone checkout merge rebase git_push git_pull git_checkout"),
+           send="push pull fetch clone checkout merge rebase git_push git_pull git_checkout",
+           money="clean rm branch_delete delete_branch tag_delete delete_tag stash_drop stash_clear filter_branch",
+           sends="output ext_diff textconv", spends="force force_with_lease mirror hard", reads="line"),
     Family(
         "postgres postgresql pg mysql mariadb sqlite mssql sqlserver oracle duckdb clickhouse snowflake bigquery "
         "redshift databricks supabase neon planetscale cockroachdb database db sql_database",
@@ -345,6 +376,7 @@ FAMILIES: tuple[Family, ...] = (
         write="append_insight",
         send="""create_table insert update insert_rows update_rows apply_migration create_branch merge_branch
             create_project deploy_edge_function restore_project pause_project""",
+        reads="sql",
         money="delete drop drop_table delete_rows truncate delete_branch reset_branch drop_database delete_project",
         queries="""query execute run execute_sql run_sql sql_query run_query read_query write_query execute_query
             query_database select""",
@@ -355,8 +387,9 @@ FAMILIES: tuple[Family, ...] = (
             hget hgetall lrange smembers zrange scan_keys type dbsize info""",
         send="""insert insert_one insert_many update update_one update_many create_collection create_index aggregate set
             hset lpush rpush sadd zadd publish expire rename""",
-        money="""delete delete_one delete_many drop drop_collection drop_database drop_index hdel lpop rpop srem zrem
-            flushall flushdb unlink""",
+        money="""delete delete_one delete_many drop drop_collection drop_database drop_index del hdel lpop rpop srem
+            zrem flushall flushdb unlink""",
+        reads="line",
     ),
     Family(
         "apify zapier ifttt make n8n",
@@ -364,7 +397,7 @@ FAMILIES: tuple[Family, ...] = (
         send="run_workflow trigger_webhook run_zap create_workflow update_workflow",
         money="call_actor run_actor actor run",
     ),
-    *(Family(name, default=MONEY) for name in sorted(PAYMENT_PROVIDERS)),
+    *(Family(name, default=MONEY) for name in sorted({*PAYMENT_PROVIDERS, "square", "dodo"})),
     Family(
         "shopify woocommerce ebay amazon", default=MONEY,
         read="list_products get_product search_products list_orders get_order get_inventory search_shop_catalog",
@@ -395,9 +428,9 @@ SQLS = """
 _SQL_TEXTS = "sql query queries statement statements sql_query command"
 _SQL_BESIDE = """
     params parameters args values bindings limit max_rows row_limit database db schema dataset warehouse timeout
-    timeout_ms read_only readonly explanation description reason operation action
+    timeout_ms read_only readonly explanation description reason operation action project project_id
 """
-_LINE_TEXTS = "command cmd args argv arguments command_line subcommand"
+_LINE_TEXTS = "command cmd args argv arguments command_line subcommand cli_command"
 _LINE_BESIDE = "timeout timeout_ms description explanation reason"
 
 
@@ -481,7 +514,7 @@ METHODS: Mapping[str, Effect] = {
 }
 HTTPS = """
     http http_request http_client http_call request requests api_request api_call make_request make_http_request
-    rest_request rest_api call_api proxy_request curl webhook http_tool fetch_api axios httpx graphql graphql_request
+    rest_request rest_api call_api proxy_request curl webhook http_tool fetch_api axios httpx
 """
 FETCHES = """
     fetch fetch_url url_fetch web_fetch fetch_webpage fetch_page fetch_html fetch_markdown fetch_json fetch_txt read_url
@@ -491,24 +524,48 @@ FETCHES = """
 """
 URL_FIELDS = "url urls uri endpoint"
 
+# Tools that pass on whatever call they are given: to somebody's server, or to the agent's own tools.
+PASSING = """
+    use_mcp_tool call_mcp_tool mcp_call_tool run_mcp_tool execute_mcp_tool invoke_mcp_tool mcp_tool mcp_proxy use_tool
+    call_tool invoke_tool execute_tool run_tool tool_call composio_execute_tool composio_multi_execute_tool
+"""
+BUNDLING = """
+    multi_tool_use multi_tool_use_parallel parallel_tools parallel_tool_calls batch_tool batch_tools batch_tool_calls
+    call_function
+"""
+
 
 def _rows() -> Iterator[tuple[str, Row]]:
     yield from _tools()
     for family in FAMILIES:
         yield from _family(family)
     yield from _commands()
+    methods = dict.fromkeys(METHOD_FIELDS, METHODS)
     http = Row(
-        SEND, fields={"method": METHODS}, defaults={"method": "get"}, url_fields=_keys(URL_FIELDS), reads="http"
+        SEND, fields=methods, defaults={"method": "get"}, url_fields=_keys(URL_FIELDS), spends=_set(_DELETES),
+        reads="http",
     )  # fmt: skip
     for name in _keys(HTTPS + FETCHES):
         yield name, http
+    # Without a method this one posts, be it a question or a mutation.
+    yield "graphql", replace(http, defaults={"method": "post"})
+    yield "graphqlrequest", replace(http, defaults={"method": "post"})
+    for name in _keys(PASSING):
+        yield name, Row(SEND, "mcp", reads="calls", command=True)
+    for name in _keys(BUNDLING):
+        yield name, Row(SEND, reads="calls", command=True)
+    for name in ("aws", "gcloud"):
+        for operation in _keys(WHOLE_API):
+            yield name + operation, Row(MONEY, name, command=True)
 
 
 def _tools() -> Iterator[tuple[str, Row]]:
     for effect, names in TOOLS.items():
         for name in _keys(names):
             people = _keys(_MAIL_PEOPLE if "mail" in name else _CHAT_PLACES) if effect is SEND else ()
-            yield name, Row(effect, recipients=people, amount=_AMOUNT if effect is MONEY else None)
+            sends = _set(_ADDRESSES) if effect is READ else frozenset()
+            amount = _AMOUNT if effect is MONEY else None
+            yield name, Row(effect, recipients=people, amount=amount, sends=sends)
     for name in _keys("apply_patch apply_diff patch patch_file git_apply"):
         yield name, Row(WRITE, reads="patch")
     # A sandboxed interpreter that reaches only what it is given.
@@ -524,13 +581,19 @@ def _family(family: Family) -> Iterator[tuple[str, Row]]:
     listed = {READ: family.read, WRITE: family.write, SEND: family.send, MONEY: family.money}
     row = Row(
         family.default,
-        operations={name: effect for effect, names in listed.items() for name in _keys(names)},
+        operations=dict.fromkeys(_keys(WHOLE_API), MONEY)
+        | {name: effect for effect, names in listed.items() for name in _keys(names)},
         operation_fields=_keys(family.operation_fields),
         defaults={"operation": key_of(family.unset)} if family.unset else {},
         url_fields=_keys(family.url_fields),
         recipients=_keys(family.recipients),
         amount=_AMOUNT if family.default is MONEY else None,
         reaches_nobody=family.reaches_nobody,
+        sends=_set(f"{family.sends} {_MORE_TO_DO} {_MORE_WORDS} {_ADDRESSES if family.fetches else ''}"),
+        spends=_set(f"{family.spends} {_DELETES}"),
+        reads=family.reads,
+        texts=_keys({"": "", "sql": _SQL_TEXTS}.get(family.reads, _LINE_TEXTS)),
+        beside=frozenset(_keys(_SQL_BESIDE)) if family.reads == "sql" else frozenset(),
     )
     for name in _keys(family.names):
         yield name, row
@@ -542,13 +605,18 @@ def _commands() -> Iterator[tuple[str, Row]]:
     for name in _keys(SHELLS):
         yield name, Row(SEND, reads="shell", command=True)
     for name in _keys(CODES):
-        yield name, Row(SEND, command=True)
+        yield name, Row(SEND, reads="code", command=True)
     for name in _keys(SQLS):
         yield name, _sql("")
     for program in PROGRAMS:
-        row = Row(READ, reads=program, texts=_keys(_LINE_TEXTS), beside=frozenset(_keys(_LINE_BESIDE)), command=True)
+        row = Row(READ, reads=program, texts=_keys(_LINE_TEXTS), beside=frozenset(_keys(_LINE_BESIDE)),
+                  spends=_set(_DELETES), command=True)  # fmt: skip
         for name in (program, *_keys(PROGRAM_NAMES.get(program, ""))):
             yield name, row
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(_keys(text))
 
 
 def _sql(family: str) -> Row:

@@ -14,7 +14,21 @@ from typing import Any, NamedTuple
 
 from core.approvals import Effect
 from core.canonical import pointer_of, value_at
-from core.effects import OVERRIDE, Call, Reading, Row, Tables, arguments_of, key_of, members, readings_of, said_by_name
+from core.effects import (
+    BODIES,
+    OVERRIDE,
+    Call,
+    Reading,
+    Row,
+    Tables,
+    arguments_of,
+    key_of,
+    members,
+    readings_of,
+    said_by_name,
+    sends_by_an_argument,
+)
+from core.effects_rows import METHOD_FIELDS
 from core.formats import money_of
 from core.origins import origin_of
 from core.redaction import SECRETS
@@ -148,15 +162,15 @@ def _holds(rule: Rule, call: Call, effect: Effect, tables: Tables, now: datetime
 def scopes_of(call: Call, tables: Tables) -> list[Scope]:
     """Every scope that the call lies in, the narrowest first.
 
-    A command lies in that of exactly its arguments alone, and so does a call whose activity the directory does not
-    list: any other rule names a tool, not what would run under its name.
+    A command lies in that of exactly its arguments alone, and so does what an argument makes a send, and a call whose
+    activity the directory does not list: any other rule names a tool, not what would run under its name.
     """
     tool, operation = call.tool, call.operation
     found = [Scope(ScopeKind.ARGUMENTS, tool, operation, call.digest)] if call.digest else []
     readings = readings_of(tables, tool, operation)
     rows = [reading.row for reading in readings]
     given = _Given(call.arguments)
-    if call.unlisted_run or _is_command(rows, given):
+    if call.unlisted_run or _is_command(rows, given) or sends_by_an_argument(call, tables):
         return found
     if (people := _people(rows, given)) is not None:
         found.append(Scope(ScopeKind.RECIPIENT, tool, operation, people))
@@ -288,7 +302,15 @@ def _method(readings: Sequence[Reading], given: _Given) -> str:
     readings = [each for each in readings if "method" in each.row.fields]
     # `http.post`, or an operation `POST`, names the method too.
     named = min((each.operation for each in readings), key=len)
-    stated = [*([named] if named else []), *given.values(("method",))]
+    stated = [*([named] if named else []), *given.values(METHOD_FIELDS)]
+    if any(
+        each.name in METHOD_FIELDS and not each.outermost and key_of(each.pointer.split("/")[1]) not in BODIES
+        for each in given.all
+    ):
+        return ""
+    # What hands something over may well post it.
+    if not stated and not all(map(_is_empty, given.values(BODIES))):
+        return ""
     stated = stated or [each.row.defaults["method"] for each in readings if "method" in each.row.defaults]
     methods = {value.upper() if isinstance(value, str) else "" for value in members(stated)}
     method = methods.pop() if len(methods) == 1 else ""

@@ -76,7 +76,7 @@ def test_no_name_stands_in_the_table_twice_and_every_effect_is_one_of_four() -> 
     for row in SHIPPED.rows.values():
         values = [row.effect, *row.operations.values(), *(e for listed in row.fields.values() for e in listed.values())]
         assert set(values) <= set(Effect)
-        assert row.reads in {"", "shell", "sql", "patch", "http", *PROGRAMS}
+        assert row.reads in {"", "shell", "line", "code", "sql", "patch", "http", "calls", *PROGRAMS}
 
 
 def test_ac18_every_row_is_reachable_by_its_name_and_unlisted_operations_of_it_are_a_send_at_least() -> None:
@@ -86,6 +86,69 @@ def test_ac18_every_row_is_reachable_by_its_name_and_unlisted_operations_of_it_a
         if not row.operations and not row.reads and not row.fields:
             assert found is row.effect, name
         assert at_least(effect(name, "frobnicate_zz"), worst(SEND, row.effect)), name
+
+
+ODD = (None, "frob", "", "reаd", "read;x", 7, 1.5, True, {"operation": "read"}, [None], ["frob"], [[{"a": 1}]])
+
+
+def test_ac18_every_value_that_an_argument_of_the_table_has_is_listed_and_any_other_is_a_send_at_least() -> None:
+    for name, row in SHIPPED.rows.items():
+        for field in row.operation_fields:
+            for operation, stated in row.operations.items():
+                assert effect(name, guests=["a@example.com"], **{field: operation}) is stated, (name, field, operation)
+                assert effect(name, guests=["a@example.com"], **{field: [[operation], operation]}) is stated
+            for odd in ODD[1:]:
+                assert at_least(effect(name, **{field: odd}), worst(SEND, row.effect)), (name, field, odd)
+        for field, values in row.fields.items():
+            assert row.defaults.get(field, "get") in values or name.startswith("graphql")
+            for value, stated in values.items():
+                assert at_least(effect(name, **{field: value}), stated), (name, field, value)
+                assert at_least(effect(name, **{field: [value, "frob"]}), worst(SEND, stated))
+            for odd in ODD[1:]:
+                assert at_least(effect(name, **{field: odd}), worst(SEND, row.effect)), (name, field, odd)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = sorted(
+    (name, field)
+    for name, row in SHIPPED.rows.items()
+    for field in {*row.operation_fields, *row.fields}
+    if row.operations or row.fields
+)
+
+
+def keys_in(value: Any) -> set[str]:
+    """What of a value a table could list, in the way a table writes it."""
+    if isinstance(value, list):
+        return set().union(*map(keys_in, value))
+    return {str(value).lower() if isinstance(value, bool) else key_of(str(value))}
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(FIELDS), VALUES.filter(lambda value: value is not None))
+def test_ac18_whatever_value_is_not_listed_is_a_send_at_least(place: tuple[str, str], value: Any) -> None:
+    name, field = place
+    row = SHIPPED.rows[name]
+    listed = {*row.operations, *row.fields.get(field, ())}
+    if not keys_in(value) <= listed:
+        assert at_least(effect(name, **{field: value}), SEND)
+
+
+def test_ac18_a_read_of_the_table_is_none_once_an_argument_says_where_to_go_or_what_to_run() -> None:
+    for name, operation, stated in listed_operations():
+        row = SHIPPED.rows[key_of(name)]
+        for field in row.sends:
+            assert at_least(effect(name, operation, **{field: "https://example.com/x"}), worst(SEND, stated)), field
+        assert effect(name, operation, delete=True) is MONEY
+        if stated in (READ, WRITE) and not row.reaches_nobody:
+            nothings: tuple[Any, ...] = (None, "", [], {}, False, "false")
+            for nothing in nothings:
+                found = effect(name, operation, **dict.fromkeys(row.sends - {"actions", "action"}, nothing))
+                assert found is stated, (name, operation, nothing)
 
 
 def worst(*effects: Effect) -> Effect:
@@ -140,7 +203,8 @@ def test_arguments_of_any_kind_are_judged_and_money_is_never_lowered(arguments: 
         ("mcp__github-mcp-server__get_issue", READ), ("mcp.github.get_issue", READ), ("mcp:github:get_issue", READ),
         ("mcp__acme__delete_everything", MONEY), ("mcp__my_stripe__find", MONEY), ("acme.refund", MONEY),
         # Letters that only look like those of a listed name.
-        ("rеad_file", SEND), ("ｒead_file", SEND), ("read_file\u200b", SEND), ("read_file;rm", SEND),
+        ("rеad_file", SEND), ("ｒead_file", SEND), ("read_file\u200b", SEND), ("read_file;x", SEND),
+        ("read_file;rm", MONEY),
         ("read_file()", SEND),
         ("", SEND), ("_", SEND), ("read_file_and_mail_it", SEND), ("Read", READ), ("functions.read_file", READ),
         ("default_api:read_file", READ), ("delete_file_version", MONEY),
@@ -446,6 +510,192 @@ def test_a_cloud_command_beside_arguments_that_nobody_thought_of_is_no_read() ->
     assert effect("kubectl.exec", "get", args="pods") is SEND
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("curl -sX DELETE https://example.com/1", MONEY), ("curl -sX\"DELETE\" x", MONEY),
+        ("wget --method=DELETE https://example.com/1", MONEY), ("http --form DELETE https://example.com/1", MONEY),
+        ("xh delete https://example.com/1", MONEY), ("irm -Method Delete https://example.com/1", MONEY),
+        ("gh api --method=DELETE /repos/x", MONEY), ("gh api -X POST /repos/x/issues", SEND),
+        ("curl https://example.com/1 -d _method=delete", MONEY),
+        ("curl https://api.stripe.com/v1/refunds -d charge=ch_1", MONEY),
+        ("curl https://api-m.paypal.com/v2/payments", MONEY), ("curl https://otherwise.com", SEND),
+        ("git push --force", MONEY), ("git -C x push -f origin main", MONEY), ("git push -uf origin main", MONEY),
+        ("git push --force-with-lease", MONEY), ("git push origin :old", MONEY), ("git push origin +main", MONEY),
+        ("git push origin main", SEND), ("git push -u origin main && docker build -f x .", SEND),
+        ("git branch -D old", MONEY), ("git tag -d v1", MONEY), ("git clean -fdx", MONEY), ("git clean -n", SEND),
+        ("git reset --hard HEAD~1", MONEY), ("git reset HEAD~1", SEND), ("git stash drop", MONEY),
+        ("git reflog expire --all", MONEY), ("git filter-branch x", MONEY), ("git worktree remove x", MONEY),
+        ("git diff", SEND), ("git log --grep delete", SEND),
+        ("AWS_PROFILE=prod aws s3 rm s3://b/x", MONEY), ("env A=1 sh -c 'rm -rf x'", MONEY), ("(cd x; rm y)", MONEY),
+        ("ls | xargs -n1 rm", MONEY), ("ssh host 'sudo rm x'", MONEY), ("docker run --rm -it x", SEND),
+        ("python -c 'import shutil; shutil.rmtree(\"x\")'", MONEY), ("node -e 'fs.unlinkSync(1)'", MONEY),
+        ("rclone purge r:x", MONEY), ("npm uninstall x", MONEY), ("apt-get purge -y x", MONEY), ("npm run build", SEND),
+        ("heroku pg:reset", MONEY), ("rails db:drop", MONEY), ("fly apps destroy x", MONEY), ("crontab -r", MONEY),
+        ("mongosh --eval 'db.people.drop()'", MONEY), ("mongosh --eval 'db.dropDatabase()'", MONEY),
+        ("redis-cli FLUSHALL", MONEY), ("npx prisma migrate reset", MONEY), ("docker compose down -v", MONEY),
+        ("docker compose down", SEND), ("rsync --remove-source-files a b", MONEY), ("userdel ada", MONEY),
+        ("kubectl get pods", SEND), ("terraform apply -destroy", MONEY),
+    ],
+)  # fmt: skip
+def test_what_deletes_or_pays_is_seen_in_a_command_as_people_write_them(command: str, expected: Effect) -> None:
+    assert effect("bash", command=command) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("os.remove('x')", MONEY), ("subprocess.run('rm -rf x', shell=True)", MONEY), ("Path('x').unlink()", MONEY),
+        ("db.execute('DELETE FROM t')", MONEY), ("requests.post('https://api.stripe.com/v1/charges')", MONEY),
+        ("items.remove(1); frame.drop('a')", SEND), ("print('remove the lid')", SEND),
+    ],
+)  # fmt: skip
+def test_what_deletes_or_pays_is_seen_in_code(code: str, expected: Effect) -> None:
+    assert effect("execute_python", code=code) is expected
+
+
+# Calls that carry more than their name says
+
+
+@pytest.mark.parametrize(
+    ("tool", "operation", "arguments", "expected"),
+    [
+        ("browser", "screenshot", {"url": "https://example.com/logout"}, SEND),
+        ("playwright.take_snapshot", "", {"uri": "https://example.com"}, SEND),
+        ("browser", "", {"actions": [{"type": "click"}]}, SEND), ("browser", "", {"script": "x()"}, SEND),
+        ("browser", "wait_for", {"expression": "fetch('x')"}, SEND), ("browser", "wait_for", {"time": 3}, READ),
+        ("browser_navigate", "", {"url": "https://example.com/delete?id=1"}, SEND),
+        ("vision_analyze", "", {"url": "https://example.com/x.png"}, SEND),
+        ("vision_analyze", "", {"path": "x.png"}, READ),
+        ("discord", "download", {"url": "https://example.com/x"}, SEND), ("slack", "search", {"query": "x"}, READ),
+        ("gmail", "create_draft", {"to": "a@example.com"}, WRITE), ("gmail", "send_draft", {"id": 1}, SEND),
+        ("gmail", "create_draft", {"to": "a@example.com", "send": True}, SEND),
+        ("gmail", "modify", {"addLabelIds": ["TRASH"]}, MONEY), ("gmail", "move", {"folder": "Trash"}, MONEY),
+        ("gmail", "modify", {"addLabelIds": ["STARRED"]}, SEND),
+        ("git", "log", {"args": "--output=x"}, SEND), ("git", "status", {}, READ), ("git", "commit", {}, WRITE),
+        ("git", "push", {"force": True}, MONEY), ("git", "push", {"force": False}, SEND),
+        ("git", "", {"command": "push --delete origin x"}, MONEY), ("git", "rm", {"path": "x"}, MONEY),
+        ("github", "issue_write", {"method": "delete"}, MONEY), ("github", "issue_write", {"method": "update"}, SEND),
+        ("github", "create_issue", {"labels": ["delete"]}, SEND), ("s3", "sync", {"delete": True}, MONEY),
+        ("terraform", "apply", {"destroy": True}, MONEY), ("redis", "", {"command": "DEL x"}, MONEY),
+        ("redis", "run", {"args": "DEL x"}, MONEY), ("redis", "get", {"key": "x"}, READ),
+        ("acme", "", {"operation": "delete"}, MONEY), ("acme.sync", "", {"mode": "purge"}, MONEY),
+        ("acme.set", "", {"mode": "fast"}, SEND),
+        ("http_request", "", {"http_method": "DELETE"}, MONEY), ("fetch", "", {"init": {"method": "DELETE"}}, MONEY),
+        ("http_request", "", {"requests": [{"url": "x", "method": "delete"}]}, MONEY),
+        ("http_request", "", {"url": "https://example.com?_method=delete", "method": "POST"}, MONEY),
+        ("curl", "", {"args": ["-X", "DELETE", "https://example.com"]}, MONEY), ("curl", "", {"args": "x"}, SEND),
+        ("http_request", "", {"url": "https://api.stripe.com/v1/refunds", "method": "POST"}, MONEY),
+        ("http_request", "", {"url": "https://api.stripe.com/v1/refunds", "json": {"charge": 1}}, MONEY),
+        ("http_request", "", {"url": "https://stripe.com/docs"}, SEND),
+        ("graphql", "", {"query": "mutation { deleteRepository(id: 1) { id } }"}, MONEY),
+        ("graphql", "", {"query": "mutation Add { addStar(id: 1) { id } }"}, SEND),
+        ("graphql", "", {"query": "{ me { isDeleted } }"}, SEND),
+        ("postgres", "", {"operation": "query", "sql": "DELETE FROM t"}, MONEY),
+        ("supabase.apply_migration", "", {"query": "DROP TABLE t"}, MONEY),
+        ("supabase.apply_migration", "", {"query": "SELECT 1"}, SEND), ("sql", "", {"text": "drop table t"}, MONEY),
+        ("supabase.execute_sql", "", {"query": "SELECT 1", "project_id": "p"}, READ),
+        ("aws", "", {"input": "s3 rm s3://b/x"}, MONEY), ("call_aws", "", {"cli_command": "aws s3 rm s3://b/x"}, MONEY),
+        ("call_aws", "", {"cli_command": "aws ec2 describe-instances"}, READ),
+        ("alpaca", "place_order", {}, MONEY), ("mcp__venmo__send", "", {}, MONEY), ("square", "list", {}, MONEY),
+        ("acme.remove_user", "", {}, MONEY), ("docker", "remove_container", {}, MONEY), ("sleep", "", {"s": 1}, READ),
+    ],
+)  # fmt: skip
+def test_what_a_call_does_is_seen_where_its_arguments_say_so(
+    tool: str, operation: str, arguments: dict[str, Any], expected: Effect
+) -> None:
+    assert effect(tool, operation, **arguments) is expected
+
+
+@pytest.mark.parametrize(
+    "service", ["aws", "cloudflare", "gcloud", "github", "vercel", "discord", "dodo", "slack", "linear", "stripe"]
+)
+def test_an_operation_that_stands_for_a_whole_api_is_money_also_to_look(service: str) -> None:
+    for operation in ("call", "custom", "api_request", "graphql"):
+        assert effect(service, operation, method="GET", path="/me") is MONEY
+        assert effect(f"{service}.{operation}") is MONEY
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("use_mcp_tool", {"server_name": "github", "tool_name": "get_issue", "arguments": '{"number": 1}'}, READ),
+        ("use_mcp_tool", {"server_name": "github", "tool_name": "create_issue", "arguments": {}}, SEND),
+        ("use_mcp_tool", {"server_name": "github", "tool_name": "delete_repo"}, MONEY),
+        ("use_mcp_tool", {"server_name": "stripe", "tool_name": "list_charges", "arguments": {}}, MONEY),
+        ("use_mcp_tool", {"server_name": "evil", "tool_name": "read_file", "arguments": {"path": "x"}}, SEND),
+        ("call_tool", {"name": "read_file", "arguments": {"path": "x"}}, SEND),
+        ("call_tool", {"name": "postgres_query", "arguments": {"sql": "DROP TABLE t"}}, MONEY),
+        ("composio_execute_tool", {"tool_slug": "GITHUB_GET_ISSUE", "arguments": {}}, READ),
+        ("use_mcp_tool", {"server_name": "github", "tool_name": "get_issue", "arguments": {}, "also": "x"}, SEND),
+        ("multi_tool_use.parallel", {"tool_uses": [
+            {"recipient_name": "functions.read_file", "parameters": {"path": "x"}},
+            {"recipient_name": "functions.grep", "parameters": {"pattern": "x"}}]}, READ),
+        ("multi_tool_use.parallel", {"tool_uses": [
+            {"recipient_name": "functions.read_file", "parameters": {"path": "x"}},
+            {"recipient_name": "functions.bash", "parameters": {"command": "rm x"}}]}, MONEY),
+        ("batch_tool", {"invocations": [{"tool_name": "Write", "input": '{"path": "x"}'}]}, WRITE),
+        ("batch_tool", {"calls": [{"type": "function", "function": {"name": "read_file", "arguments": "{}"}}]}, READ),
+        ("batch_tool", {"calls": [{"name": "batch_tool", "arguments": {"calls": [{"name": "delete_file"}]}}]}, MONEY),
+    ],
+)  # fmt: skip
+def test_a_call_that_passes_others_on_is_judged_by_what_it_carries(
+    tool: str, arguments: dict[str, Any], expected: Effect
+) -> None:
+    assert effect(tool, **arguments) is expected
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {}, {"tool_name": ""}, {"tool_name": 7}, {"tool_name": ["read_file"]}, {"arguments": {"path": "x"}},
+        {"name": "read_file", "tool": "delete_file"}, {"tool_name": "read_file", "toolName": "delete_file"},
+        {"tool_name": "read_file", "arguments": "{"}, {"tool_name": "read_file", "arguments": [1]},
+        {"tool_name": "read_file", "arguments": {}, "input": {}}, {"tool_name": "read_file", "server": 7},
+        {"tool_uses": ["read_file"]}, {"tool_uses": []}, {"tool_uses": [{"name": "read_file"}], "more": "x"},
+        {"tool_name": "x" * 201}, {"calls": "[" * 100_000},
+    ],
+)  # fmt: skip
+def test_a_call_that_passes_on_what_cannot_be_read_is_money(arguments: dict[str, Any]) -> None:
+    for tool in ("use_mcp_tool", "multi_tool_use.parallel"):
+        assert effect(tool, **arguments) is MONEY
+
+
+def test_calls_within_calls_are_followed_only_so_far() -> None:
+    inner: dict[str, Any] = {"name": "read_file"}
+    for _ in range(3):
+        inner = {"name": "batch_tool", "arguments": {"calls": [inner]}}
+    assert effect("batch_tool", calls=[inner]) is READ
+    for _ in range(2000):
+        inner = {"name": "batch_tool", "arguments": {"calls": [inner]}}
+    assert effect("batch_tool", calls=[inner]) is MONEY
+    nested: Any = "x"
+    for _ in range(2000):
+        nested = {"more": nested}
+    assert effect("batch_tool", calls=nested) is MONEY
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(["name", "tool_name", "server", "arguments", "calls"]) | NAMES, VALUES))
+def test_whatever_is_passed_on_is_a_read_only_as_a_listed_read(arguments: dict[str, Any]) -> None:
+    named = [value for name, value in arguments.items() if key_of(name) in ("name", "toolname", "tool")]
+    if not named or any(not isinstance(name, str) or key_of(name) not in SHIPPED.rows for name in named):
+        assert at_least(effect("batch_tool", **arguments), SEND)
+
+
+def test_the_directory_may_say_what_a_tool_that_passes_others_on_is() -> None:
+    tables = tables_from({"tools": {"run_tool": "write"}, "operations": {"call_tool": {"find": "read"}}})
+    assert effect("run_tool", "", tables, name="delete_file") is WRITE
+    assert effect("call_tool", "find", tables, name="delete_file") is READ
+    assert effect("call_tool", "frob", tables) is SEND
+
+
+def test_the_directorys_word_on_a_whole_tool_stands_whatever_its_arguments() -> None:
+    tables = tables_from({"tools": {"browser.screenshot": "read", "acme.sync": "write"}})
+    assert effect("browser", "screenshot", tables, url="https://example.com") is READ
+    assert effect("acme.sync", "", tables, delete=True, mode="purge") is WRITE
+
+
 def test_a_patch_that_deletes_a_file_is_money() -> None:
     assert effect("apply_patch", input="*** Begin Patch\n*** Update File: a\n+x") is WRITE
     assert effect("apply_patch", input="*** Begin Patch\n*** Delete File: a") is MONEY
@@ -453,20 +703,14 @@ def test_a_patch_that_deletes_a_file_is_money() -> None:
 
 
 def test_large_and_hostile_arguments_are_judged_in_time_that_grows_with_their_length_alone() -> None:
-    texts = [
-        "'" * 250_000,
-        "(" * 250_000,
-        "/*" * 125_000,
-        "rm " * 80_000,
-        "-X " * 80_000,
-        "drop " * 50_000,
-        "--" * 125_000,
-    ]
+    # Three times as much as an ask may hold.
+    pieces = ("'", "(", "/*", "rm ", "-X ", "drop ", "--", "git push ", "http -a ", "compose down ", "mutation ")
+    texts = [piece * (250_000 // len(piece)) for piece in pieces]
     started = time.perf_counter()
     for text in texts:
         for tool in ("sql", "bash", "kubectl", "http_request", "apply_patch", text):
             assert effect(tool, text if tool == text else "", query=text, command=text, headers=text) in Effect
-    assert time.perf_counter() - started < 10
+    assert time.perf_counter() - started < 30
     assert effect_of_sql("SELECT 1" + " " * READ_LIMIT) is SEND
 
 

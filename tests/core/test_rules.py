@@ -158,6 +158,39 @@ def test_a_fetch_may_be_allowed_to_its_host_with_its_method() -> None:
                     call("http_request", url="https://api.example.com", method="DELETE"))  # fmt: skip
 
 
+def test_a_method_counts_wherever_a_request_may_say_it() -> None:
+    reach = offered(call("http_request", url="https://a.example", method="GET"))[HOST]
+    assert lets(reach, call("http_request", url="https://a.example"))
+    for other in (
+        call("http_request", url="https://a.example", http_method="POST"),
+        call("http_request", url="https://a.example", method="GET", verb="PUT"),
+        call("http_request", url="https://a.example", options={"method": "POST"}),
+        call("http_request", url="https://a.example?_method=put"),
+        call("http_request", url="https://a.example", json={"title": "x"}),
+    ):
+        assert not lets(reach, other), other
+    # What a body says is the other side's matter.
+    rpc = call("http_request", url="https://a.example", method="POST", json={"method": "add"})
+    assert offered(rpc)[HOST].value == "POST https://a.example"
+
+
+def test_what_an_argument_makes_a_send_is_allowed_only_word_for_word() -> None:
+    for raised in (
+        call("github", "get_issue", url="https://a.example"),
+        call("browser", "snapshot", script="x()"),
+        call("browser", "snapshot", url="https://a.example", actions=["click"]),
+        call("gmail", "create_draft", to="ada@example.com", send=True),
+    ):
+        assert effect_of(raised, TABLES) is SEND
+        assert set(offered(raised)) == {ARGUMENTS}
+        for kind in (OPERATION, TOOL):
+            assert not lets(Scope(kind, raised.tool, raised.operation if kind is OPERATION else ""), raised)
+    there = call("browser", "snapshot", url="https://a.example")
+    assert set(offered(there)) == {ARGUMENTS, HOST}
+    carried = call("use_mcp_tool", server_name="github", tool_name="create_issue")
+    assert set(offered(carried)) == {ARGUMENTS}
+
+
 def test_no_host_is_known_from_the_presentation_which_is_the_askers_own_word() -> None:
     for shown in ({"url": "/endpoint"}, {"url": "/note"}, {"url": "https://a.example"}):
         made = call("acme.pull", shown=shown, endpoint="https://a.example/x", note="https://a.example")
