@@ -21,6 +21,8 @@ ANSWER_WITH_A_PERSON = f"the admin token cannot answer an approval: {WITH_A_PERS
 # What the API says in the words of HTTP, in those of the command line.
 IN_COMMANDS = {
     "needs_person": f"this is no person's token, so it cannot answer or edit an approval: {WITH_A_PERSONS}",
+    "needs_admin": "this token administers nothing: unset PLACET_TOKEN for this machine's admin token, or set it to "
+    "that of a person whose role has admin",
     "not_found": "no approval has this id: `placet approvals --status all` lists those you may see",
     "unknown_rule": "no rule has this id: `placet rules AGENT` lists an agent's rules with theirs",
 }

@@ -319,13 +319,13 @@ class Mattermost:
 
     async def _say_later(self, message: Message, reply: Reply) -> None:
         if reply.text and not (reply.refused and self._pacer.crowded(message.chat, PER_CHANNEL)):
-            with answering(message.account, reply.approval_id):
+            with answering(NAME, message.account, reply.approval_id):
                 await self.say(message, reply.text)
 
     async def _open(self, trigger: str, press: Press, dialog: Json) -> None:
         """Open a form for the presser alone."""
         url = f"{self._settings.public_url}/{NAME}/{press.message.account}"
-        with answering(press.message.account):
+        with answering(NAME, press.message.account):
             await self._call("POST", "actions/dialogs/open", {"trigger_id": trigger, "url": url, "dialog": dialog})
 
     def _note_form(self, press: Press, language: str) -> Json:
