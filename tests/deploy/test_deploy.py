@@ -471,6 +471,17 @@ def test_every_alert_says_what_it_is_and_what_to_do() -> None:
         assert re.fullmatch(r"docs/operating\.md#[a-z-]+", told["runbook"])
 
 
+def test_whatever_a_process_stands_on_has_an_alert() -> None:
+    told = set()
+    for rule in rules():
+        for name in ("redis", "temporal", *bots.PLATFORMS):
+            for how, value in re.findall(r'placet_service_up\{service(=|!=|=~|!~)"([^"]*)"\} == 0', rule["expr"]):
+                if (re.fullmatch(value, name) is None) == how.startswith("!"):
+                    told.add(name)
+    assert told == {"redis", "temporal", *bots.PLATFORMS}
+    assert any("placet_database_up == 0" in rule["expr"] for rule in rules())
+
+
 def test_every_runbook_is_written() -> None:
     headings = re.findall(r"^#+ (.+)$", (ROOT / "docs/operating.md").read_text(), re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
