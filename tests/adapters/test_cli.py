@@ -376,8 +376,8 @@ async def test_the_admin_token_answers_nothing_and_says_what_does(server: Served
         ended = await server.run(who, "approve", f"{row['id']}@1")
         assert (ended.code, ended.err) == (1, NOT_A_PERSONS)
     # And the other way round: whose token administers nothing.
-    for command in (("link", "dana"), ("token", "billing")):
-        ended = await server.run("ola", *command)
+    for words in (("link", "dana"), ("token", "billing")):
+        ended = await server.run("ola", *words)
         assert ended.line.startswith(
             "this token administers nothing: unset PLACET_TOKEN for this machine's admin token"
         )
