@@ -39,13 +39,17 @@ ANSWERS = "a d n e w"
 
 
 class Told(Silence):
-    """A feed that keeps what it was given, as other processes hear it."""
+    """A feed and a meter that keep what they were given, as other processes and the operator hear it."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, int]] = []
+        self.outcomes: list[str] = []
 
     async def publish(self, approval_id: str, revision: int) -> None:
         self.changes.append((approval_id, revision))
+
+    def outcome(self, outcome: str) -> None:
+        self.outcomes.append(outcome)
 
 
 @dataclass
@@ -139,6 +143,11 @@ async def waits(case: Case) -> None: ...
 
 async def unseen(case: Case) -> None:
     await case.here.approvals.mark_undeliverable(case.row.id, "the chat is gone")
+
+
+async def seen_again(case: Case) -> None:
+    await unseen(case)
+    await case.here.approvals.mark_undeliverable(case.row.id, None)
 
 
 async def paused(case: Case) -> None:
@@ -326,6 +335,8 @@ def endings_of(runtime: Runtime) -> list[Ending]:
         made(PENDING, NONE, waits, "", WAITS if draft else None, "", "", ANSWERS),
         made(PENDING, NONE, unseen, "Cannot be delivered: the chat is gone.", WAITS if draft else None,
              "undeliverable", "undeliverable", ANSWERS),
+        made(PENDING, NONE, seen_again, "", WAITS if draft else None, "undeliverable deliverable",
+             "undeliverable deliverable", ANSWERS),
         made(PENDING, NONE, paused, PAUSED, WAITS if draft else None, "", "", ANSWERS),
         made(APPROVED, NONE, allowed, ALLOWED + begins, f"{YES}.{yet}", "allow", "approved",
              Verb.UNDO if draft else ""),
@@ -378,6 +389,10 @@ def endings_of_one() -> list[Ending]:
         return Ending(runtime, status, outcome, way.__name__, way, card, sentence, audit, log, buttons, ask)
 
     return [
+        # Nobody is known whom this agent's calls could be shown to, and no rule can be made for it.
+        made(TURN, PENDING, NONE, waits,
+             "Cannot be delivered: the directory does not know this agent, so nobody is asked.", None,
+             "undeliverable", "undeliverable", "a d n e", agent="stranger"),
         # Nothing is run for an ask without a run.
         made(TURN, APPROVED, NONE, allowed, ALLOWED, f"{YES}.", "allow", "approved", run=None),
         made(TURN, APPROVED, NONE, waits, f"Allowed without asking, {AT}: {it_only_reads}.",
@@ -410,7 +425,7 @@ async def told() -> Told:
 
 @pytest.fixture
 async def here(sqlite_url: str, told: Told) -> AsyncIterator[Door]:
-    async with door(sqlite_url, DIRECTORY) as opened:
+    async with door(sqlite_url, DIRECTORY.replace("match: {}", "match: {agent: billing}")) as opened:
         approvals = Approvals(store=opened.store, gate=OpenGate(), bell=told, feed=told, clock=opened.clock,
                               meter=told, directory=Directory())  # fmt: skip
         yield replace(opened, approvals=approvals, agents=Agents(approvals))
@@ -463,6 +478,7 @@ async def test_every_state_has_its_card_its_sentence_its_event_its_audit_line_an
         ("dana", "telegram"), (None, "http"),
     }  # fmt: skip
     assert (row.id, lines[-1].revision) in told.changes
+    assert told.outcomes == [line.action for line in lines if line.action in OVER]
     logged = [record for record in caplog.records if getattr(record, "approval", None) == row.id]
     assert logged[0].message == "opened"
     # A press that gives no answer to the request has a line of its own besides.
