@@ -371,7 +371,7 @@ FAMILIES: tuple[Family, ...] = (
         "redshift databricks supabase neon planetscale cockroachdb database db sql_database",
         read="""list_tables list_schemas list_databases describe_table get_schema get_table_schema list_columns
             list_objects get_object_details list_dataset_ids list_table_ids get_dataset_info get_table_info
-            list_extensions list_migrations list_branches list_projects get_logs get_advisors explain_query
+            list_extensions list_migrations list_branches list_projects get_logs get_advisors
             search_objects search_docs list_collections collection_schema""",
         write="append_insight",
         send="""create_table insert update insert_rows update_rows apply_migration create_branch merge_branch
@@ -379,7 +379,7 @@ FAMILIES: tuple[Family, ...] = (
         reads="sql",
         money="delete drop drop_table delete_rows truncate delete_branch reset_branch drop_database delete_project",
         queries="""query execute run execute_sql run_sql sql_query run_query read_query write_query execute_query
-            query_database select""",
+            query_database select explain_query""",
     ),
     Family(
         "mongodb mongo redis",
@@ -428,7 +428,7 @@ SQLS = """
 _SQL_TEXTS = "sql query queries statement statements sql_query command"
 _SQL_BESIDE = """
     params parameters args values bindings limit max_rows row_limit database db schema dataset warehouse timeout
-    timeout_ms read_only readonly explanation description reason operation action project project_id
+    timeout_ms read_only readonly analyze verbose explanation description reason operation action project project_id
 """
 _LINE_TEXTS = "command cmd args argv arguments command_line subcommand cli_command"
 _LINE_BESIDE = "timeout timeout_ms description explanation reason"

@@ -593,6 +593,8 @@ def test_what_deletes_or_pays_is_seen_in_code(code: str, expected: Effect) -> No
         ("graphql", "", {"query": "{ me { isDeleted } }"}, SEND),
         ("postgres", "", {"operation": "query", "sql": "DELETE FROM t"}, MONEY),
         ("supabase.apply_migration", "", {"query": "DROP TABLE t"}, MONEY),
+        ("postgres.explain_query", "", {"sql": "UPDATE t SET a = 1", "analyze": True}, SEND),
+        ("postgres.explain_query", "", {"sql": "SELECT 1", "analyze": True}, READ),
         ("supabase.apply_migration", "", {"query": "SELECT 1"}, SEND), ("sql", "", {"text": "drop table t"}, MONEY),
         ("supabase.execute_sql", "", {"query": "SELECT 1", "project_id": "p"}, READ),
         ("aws", "", {"input": "s3 rm s3://b/x"}, MONEY), ("call_aws", "", {"cli_command": "aws s3 rm s3://b/x"}, MONEY),
