@@ -172,7 +172,7 @@ class Office:
         return settled
 
     async def until(self, check: Callable[[], T | None]) -> Any:
-        return await self.world.until(check, 10)
+        return await self.world.until(check, 20)
 
     async def confirmed(self) -> None:
         """Wait until Telegram holds no update any more."""
