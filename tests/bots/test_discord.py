@@ -184,13 +184,15 @@ async def test_the_gateway_may_ask_to_reconnect(setting: Setting, door: Door) ->
     assert await told(setting, press(setting, message)) == "Allowed."
 
 
-async def test_after_a_long_outage_it_begins_anew_soon(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_after_a_long_outage_it_begins_anew_soon(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     message, door = await card(setting), Door()
     async with listening(setting, door):
         monkeypatch.setattr("bots.discord.OFFLINE_S", 0.8)
         await setting.world.shut_gateway()
         await setting.world.until(lambda: not setting.world.online())
-        await asyncio.sleep(1.5)
+        await eventually(lambda: ("gateway failed", "discord") in whence(caplog))
         findings = await setting.surface.check()
         assert [finding.level for finding in findings] == ["ok", "warn"]
         setting.world.open_gateway()
