@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 # Who has to wait longer than this is sent away with Slow, to come back by his own retry.
 PATIENCE_S = 5.0
+# He comes back while some still wait: he has his card to prepare anew, and meanwhile no turn passes unused.
+EARLY_S = 2.0
 CHATS_KEPT = 2000
 
 
@@ -101,10 +103,11 @@ class Pacer:
     async def turn(self, chat: str, rates: Sequence[Rate]) -> None:
         """Wait until a message may go to the chat; raises Slow (seconds) when that is longer than PATIENCE_S."""
         place, now = self._place(chat, rates), self._now()
-        at = max([place.blocked_until, self._blocked_until, *(window.free_at(now) for window in place.windows)])
+        blocked_until = max(place.blocked_until, self._blocked_until)
+        at = max([blocked_until, *(window.free_at(now) for window in place.windows)])
         # What the account keeps it from is known already: then the chat's own turn is not used up.
         if (wait := max(at, self._overall.free_at(now, chat)) - now) > PATIENCE_S:
-            raise Slow(wait)
+            raise Slow(max(wait - EARLY_S, blocked_until - now))
         # The chat's own wait comes first, so that a busy chat never holds a place in the token's window for later.
         self._take(place, max(at, now))
         await asyncio.sleep(at - now)

@@ -46,8 +46,8 @@ log = logging.getLogger("placet.desk")
 
 CLAIM = timedelta(seconds=60)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 10.0
-# What a redraw takes of the database and the processor, it takes in few slots; in the hand of one platform are as many
-# as it takes while some wait there for their chat's turn.
+# What cards take of the database and the processor, they take in few slots, posts and redraws apart; in the hand of one
+# platform are as many redraws as it takes while some wait there for their chat's turn.
 AT_ONCE, IN_HAND = 8, 200
 # What only the buttons of a menu say: the message that carries them is no copy of the card.
 FROM_MENUS = frozenset((*SCOPES, Verb.AGAIN_SURE))
@@ -82,7 +82,7 @@ class Desk:
         self._waiting: set[asyncio.Task[None]] = set()
         self._asked: dict[str, bool | None] = {}
         self._lines = Lines(self._in_turn, self._rest, self._start)
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._posting, self._slots = asyncio.Semaphore(AT_ONCE), asyncio.Semaphore(AT_ONCE)
         self._hands: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(IN_HAND))
 
     # Posting
@@ -98,22 +98,31 @@ class Desk:
             return "failed"
         claim = secrets.token_urlsafe(12)
         wanted = self._new_row(approval_id, destination, Kind.CARD, person, claim)
-        drawn = await self.draw(approval_id, wanted)
-        if drawn is None or not drawn.approval.pending:
-            return "final"
-        if not self._files(surface, drawn):
-            # Set before the card is sent: should its id get lost, the buttons of the copy work all the same.
-            wanted = replace(wanted, attached_revision=drawn.approval.content_revision)
 
-        def reserve(ledger: Ledger) -> tuple[bool, Posted | None]:
-            standing = ledger.approval(approval_id)
-            if standing is None or not standing.pending:
-                return False, None
-            return True, ledger.reserve(wanted, self.clock.now())
+        async def prepare() -> tuple[Drawn, Posted | None] | None:
+            # Card for card: were all prepared before the first is sent, a crowd would keep everybody waiting.
+            async with self._posting:
+                drawn = await self.draw(approval_id, wanted)
+                if drawn is None or not drawn.approval.pending:
+                    return None
+                row = wanted
+                if not self._files(surface, drawn):
+                    # Set before the card is sent: should its id get lost, the buttons of the copy work all the same.
+                    row = replace(wanted, attached_revision=drawn.approval.content_revision)
 
-        pending, held = await self._insist(lambda: self.store.write(reserve))
-        if not pending:
+                def reserve(ledger: Ledger) -> tuple[bool, Posted | None]:
+                    standing = ledger.approval(approval_id)
+                    if standing is None or not standing.pending:
+                        return False, None
+                    return True, ledger.reserve(row, self.clock.now())
+
+                pending, held = await self.store.write(reserve)
+                return (drawn, held) if pending else None
+
+        prepared = await self._insist(prepare)
+        if prepared is None:
             return "final"
+        drawn, held = prepared
         if held is None:
             return await self._posted_before(drawn.approval, destination, person)
         try:

@@ -171,10 +171,13 @@ async def a_room(url: str, redis_url: str, urls: Sequence[str], pace: float) -> 
 
 @asynccontextmanager
 async def listening(room: Room, sandbox: Sandbox) -> AsyncIterator[None]:
-    """Every bot takes presses."""
+    """Every bot takes presses, and has answered those who opened a chat with it."""
     tasks = [asyncio.create_task(room.desk.listen(bot)) for bot in room.desk.surfaces.values()]
     try:
         await until(lambda: sandbox.slack.connected > 0 and sandbox.discord.online(), 30)
+        await until(lambda: len(sandbox.telegram.calls_of("sendMessage")) == CHATS, 30)
+        # What that took of their chats' pace has come back.
+        await asyncio.sleep(3)
         yield
     finally:
         for task in tasks:
@@ -186,15 +189,14 @@ async def pressed(sandbox: Sandbox, place: Destination, message: str) -> None:
     match place.platform:
         case "telegram":
             chat = int(place.chat)
-            told = (
-                await sandbox.telegram.answer(sandbox.telegram.press(chat, chat, int(message), label="Decline"), 30)
-            ).text
+            in_telegram = sandbox.telegram.press(chat, chat, int(message), label="Decline")
+            told = (await sandbox.telegram.answer(in_telegram, 30)).text
         case "slack":
-            slack = sandbox.slack.press(MEMBER, place.chat, message, label="Decline")
-            told = (await sandbox.slack.until(lambda: slack.words, 30))[-1]
+            in_slack = sandbox.slack.press(MEMBER, place.chat, message, label="Decline")
+            told = (await sandbox.slack.until(lambda: in_slack.words, 30))[-1]
         case _:
-            press = sandbox.discord.press(DISCORD_MEMBER, int(place.chat), int(message), label="Decline")
-            told = (await sandbox.discord.answer(press, 30)).text
+            in_discord = sandbox.discord.press(DISCORD_MEMBER, int(place.chat), int(message), label="Decline")
+            told = (await sandbox.discord.answer(in_discord, 30)).text
     assert told.startswith("Declined"), told
 
 

@@ -35,6 +35,8 @@ async def measure_settling(folder: Path, redis_url: str) -> list[Figure]:
             alone = [await seconds(room, sandbox, n, *each) for n, each in enumerate(asked[:ROUNDS])]
             for approval, _ in crowd:
                 await room.decline(approval)
+            # Long enough to take all that the platforms give at once.
+            await asyncio.sleep(2)
             behind = [await seconds(room, sandbox, n, *each) for n, each in enumerate(asked[ROUNDS:])]
             left = CROWD + PLATFORMS * len(asked) - settled(sandbox)
     assert left > 0, "the crowd was redrawn before the last press"

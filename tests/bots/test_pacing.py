@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from bots.pacing import PATIENCE_S, Pacer, Rate
+from bots.pacing import EARLY_S, PATIENCE_S, Pacer, Rate
 from core.ports import Slow
 
 MINUTE = Rate(50, 60)
@@ -48,7 +48,7 @@ async def test_whoever_has_to_wait_is_told_how_long_and_loses_no_turn() -> None:
     for _ in range(3):
         with pytest.raises(Slow) as told:
             await pacer.turn("quiet", [slow])
-        assert PATIENCE_S < told.value.after <= 60
+        assert PATIENCE_S - EARLY_S < told.value.after <= 60 - EARLY_S
     assert not pacer.crowded("quiet", [slow])
 
 
@@ -62,3 +62,22 @@ async def test_what_was_kept_comes_back_after_the_window() -> None:
 async def test_what_comes_back_within_the_second_is_kept_for_nobody() -> None:
     pacer, second = Pacer(Rate(30, 1), pace=1), Rate(100, 1)
     assert await turns(pacer, "busy", second, 30) == 30
+
+
+async def test_whoever_was_sent_away_comes_back_before_the_last_who_wait_have_gone() -> None:
+    pacer, chat = Pacer(MINUTE, pace=1), [Rate(1, 1)]
+    waiting = [asyncio.create_task(pacer.turn("chat", chat)) for _ in range(10)]
+    await asyncio.sleep(0)
+    sent_away = [task.exception() for task in waiting if task.done() and task.exception()]
+    assert len(sent_away) == 4
+    assert all(isinstance(slow, Slow) and 3 <= slow.after < 5 for slow in sent_away)
+    for task in waiting:
+        task.cancel()
+
+
+async def test_what_the_platform_asks_to_wait_is_waited_whole() -> None:
+    pacer = Pacer(MINUTE, pace=1)
+    pacer.block("chat", [MINUTE], 33)
+    with pytest.raises(Slow) as told:
+        await pacer.turn("chat", [MINUTE])
+    assert told.value.after > 32
