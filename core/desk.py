@@ -607,6 +607,7 @@ class Desk:
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while busy := self._working - self._waiting:
-                    await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+                    # Looked at often: a task that begins to rest ends nothing.
+                    await asyncio.wait(busy, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
         for task in set(self._working):
             task.cancel()

@@ -396,6 +396,16 @@ async def test_what_is_at_hand_is_drawn_before_a_process_ends(here: Office) -> N
     assert "Withdrawn" in here.seen().message(card.id).text
 
 
+async def test_a_process_ends_at_once_when_a_chat_has_to_wait(here: Office) -> None:
+    approval, _ = await here.card()
+    here.world.fail("editMessageText", retry_after=33, times=None, chat=here.chat)
+    await here.approvals.withdraw(approval.id, by="asker")
+    here.desk.start_redraw(approval.id)
+    async with asyncio.timeout(2):
+        await here.desk.close()
+    assert here.world.calls_of("editMessageText")
+
+
 # The database goes away
 
 
