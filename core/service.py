@@ -646,6 +646,9 @@ class Approvals:
             while (approval := ledger.approval(approval_id)) is not None:
                 if not approval.pending or approval.undeliverable == reason:
                     return None
+                # Two places that fail in turn, each for its own reason, would else write for as long as they do.
+                if reason is not None and reason in _reasons_told(ledger.audit_of(approval_id)):
+                    return None
                 if (changed := ledger.change(approval, undeliverable=reason)) is not None:
                     ledger.audit(AuditLine(approval_id, self.clock.now(), what, changed.revision, note=reason))
                     return changed
@@ -878,6 +881,12 @@ def _remind_at(now: datetime, expires_at: datetime, before_s: int | None) -> dat
         at = expires_at - timedelta(seconds=before_s)
         return at if at > now else None
     return expires_at - REMIND_BEFORE if expires_at - now > REMIND_BEFORE else None
+
+
+def _reasons_told(audit: Sequence[AuditLine]) -> set[str | None]:
+    """Why no card could be seen, since one could last be seen."""
+    since = max((at for at, line in enumerate(audit) if line.action == "deliverable"), default=-1)
+    return {line.note for line in audit[since + 1 :] if line.action == "undeliverable"}
 
 
 def _overdue(approval: Approval, now: datetime) -> bool:

@@ -9,7 +9,8 @@ import pytest
 
 from core.approvals import Approval, Status
 from core.people import Refusal
-from tests.core.three import DANA, EVE, GUILD, IDS, OLA, ROLE, TEAM, Three, directory, three
+from core.ports import Unavailable
+from tests.core.three import AT, DANA, EVE, GUILD, IDS, OLA, POSTS, ROLE, TEAM, Three, directory, three
 
 PLATFORMS = ("telegram", "slack", "discord")
 NAMES = {"telegram": "Telegram", "slack": "Slack", "discord": "Discord"}
@@ -152,3 +153,22 @@ async def test_l4_a_draft_of_20000_characters_is_attached_everywhere_and_anew_af
     row = await here.office.row(approval)
     assert row.status is Status.APPROVED
     assert row.final_arguments.endswith('Bye"}')
+
+
+async def test_platforms_that_are_down_are_told_of_once_each_however_often_a_card_is_tried(here: Three) -> None:
+    down = ("telegram", "slack")
+    for platform in down:
+        here.worlds[platform].fail(POSTS[platform], status=503, times=None)
+    await here.office.apply(directory(at=", ".join(AT[platform] for platform in down)))
+    approval = await here.office.ask()
+    places = await here.office.approvals.places(approval.id)
+    for _ in range(3):
+        for place in places:
+            with pytest.raises(Unavailable):
+                await here.office.desk.post(approval.id, place.destination, place.person)
+    assert (await here.office.row(approval)).undeliverable == "Slack cannot be reached; it is tried again"
+    here.mend()
+    assert await here.office.post(approval) == ["posted", "posted"]
+    assert (await here.office.row(approval)).undeliverable is None
+    actions = [line.action for line in await here.office.audit(approval)]
+    assert actions == ["opened", "undeliverable", "undeliverable", "deliverable"]
