@@ -124,7 +124,7 @@ async def running(
             books = Bookkeeping(approvals, temporal.describe)
             worker = temporal.worker(
                 "placet", workflows=[ApprovalWorkflow, SweepWorkflow],
-                activities=[books.open, books.take, books.reach, books.record, books.withdraw, books.sweep],
+                activities=books.activities,
             )  # fmt: skip
             await stack.enter_async_context(_kept("worker", worker.run))
             await stack.enter_async_context(_kept("schedule", temporal.ensure_schedule, once=True))
@@ -167,7 +167,7 @@ async def _start_bots(
             stack.push_async_callback(surface.close)
     stack.push_async_callback(app.desk.close)
     posts = Posts(app.desk)
-    worker = app.temporal.worker("placet-bots", activities=[posts.post, posts.remind, posts.redraw])
+    worker = app.temporal.worker("placet-bots", activities=posts.activities)
     await stack.enter_async_context(_kept("posts", worker.run))
     await stack.enter_async_context(_kept("watch", lambda: app.desk.watch(app.feed)))
     for name, surface in app.surfaces.items():

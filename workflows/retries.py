@@ -4,9 +4,13 @@ from datetime import timedelta
 
 from temporalio.common import Priority, RetryPolicy
 
-# Bookkeeping: five quick seconds inside the workflow task, then patiently outside it (design section 5).
+# Bookkeeping: five quick seconds inside the workflow task, then patiently outside it (design section 5). The number of
+# attempts ends it: the time limit is one for each attempt, whatever its name says.
 AT_HAND = RetryPolicy(
-    initial_interval=timedelta(milliseconds=200), backoff_coefficient=2, maximum_interval=timedelta(seconds=1)
+    initial_interval=timedelta(milliseconds=200),
+    backoff_coefficient=2,
+    maximum_interval=timedelta(seconds=1),
+    maximum_attempts=7,
 )
 AT_HAND_FOR = timedelta(seconds=5)
 UNTIL_IT_WORKS = RetryPolicy(

@@ -20,6 +20,8 @@ from workflows.results import arguments_of, outcome_of, result_of
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+# A local activity out of attempts fails with its own last error, one out of time with an ActivityError.
+AT_HAND_FAILED = (ActivityError, ApplicationError)
 # What the workflow that a draft's ask names is told of its end.
 HEARD = ("approval_id", "status", "outcome", "text")
 
@@ -39,7 +41,7 @@ async def take(approval_id: str) -> Row:
     while True:
         try:
             return read(Row, await locally("take", approval_id))
-        except ActivityError as error:
+        except AT_HAND_FAILED as error:
             if final(error):
                 raise
         if pause:
@@ -153,15 +155,16 @@ async def keep(activity: str, *args: object) -> RawValue:
     """Bookkeeping that is done however long the database is away."""
     try:
         return await locally(activity, *args)
-    except ActivityError as error:
+    except AT_HAND_FAILED as error:
         if final(error):
             raise
     return await patiently(activity, *args)
 
 
-def final(error: ActivityError) -> bool:
+def final(error: ActivityError | ApplicationError) -> bool:
     """Whether trying again is in vain."""
-    return isinstance(error.cause, ApplicationError) and error.cause.non_retryable
+    cause = error.cause if isinstance(error, ActivityError) else error
+    return isinstance(cause, ApplicationError) and cause.non_retryable
 
 
 def read(model: type[M], answer: RawValue) -> M:

@@ -11,8 +11,12 @@ from temporalio import activity, workflow
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from adapters.temporal import APPROVAL_WORKFLOW, NUDGE, QUEUE, SWEEP_WORKFLOW, data_converter
+from adapters.app import running
+from adapters.settings import read_settings
+from adapters.temporal import APPROVAL_WORKFLOW, NUDGE, QUEUE, SWEEP_WORKFLOW, QueueWorker, Temporal, data_converter
 from core.asks import NOTIFY_SIGNAL
+from tests.services import free_port
+from tests.workflows.record_histories import ALL
 from workflows import payloads
 from workflows.activities import Bookkeeping, Posts
 from workflows.approval import ApprovalWorkflow
@@ -21,12 +25,8 @@ from workflows.sweep import SweepWorkflow
 
 FOLDER = Path(__file__).parents[1] / "histories"
 GOLDEN = Path(__file__).with_name("golden.json")
-# Every kept history by name, so that a lost file is noticed; the first eight are older than drafts and pausing.
-SCENARIOS = (
-    "allow", "cancel", "decided-before-the-wait", "decline", "draft", "expire", "reset", "sweep",
-    "draft-allowed", "draft-undone", "draft-restored", "sent-again", "notified", "notified-in-vain", "auto",
-    "auto-while-paused", "paused-and-resumed", "agent-reset", "escalated", "quorum",
-)  # fmt: skip
+# By name, so that a lost file is noticed, and a way through the workflow that was never recorded.
+SCENARIOS = tuple(ALL)
 
 
 def replayer() -> Replayer:
@@ -49,8 +49,10 @@ async def test_a_changed_workflow_is_noticed() -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_recorded_history_names_no_machine(name: str) -> None:
-    events = json.loads((FOLDER / f"{name}.json").read_text())["events"]
-    assert identities(events) <= {"placet", "caller", "", "history-service"}
+    text = (FOLDER / f"{name}.json").read_text()
+    assert identities(json.loads(text)["events"]) <= {"placet", "caller", "", "history-service"}
+    assert "site-packages" not in text
+    assert str(Path(__file__).parents[2]) not in text
 
 
 def identities(value: Any) -> set[str]:
@@ -80,6 +82,29 @@ def test_ac16_ac19_the_names_that_others_rely_on_are_those_of_the_golden_file() 
             payloads.BOTS_QUEUE: names(Posts),
         },
     }
+
+
+async def test_ac19_a_process_serves_every_activity_of_the_golden_file(
+    tmp_path: Path, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: dict[str, list[str]] = {}
+    build = Temporal.worker
+
+    def noted(self: Temporal, queue: str, **more: Any) -> QueueWorker:
+        definitions = [activity._Definition.must_from_callable(each) for each in more["activities"]]
+        served[queue] = sorted(definition.name or "" for definition in definitions)
+        return build(self, queue, **more)
+
+    monkeypatch.setattr(Temporal, "worker", noted)
+    settings = read_settings(
+        data_dir=tmp_path,
+        redis_url=valkey_url,
+        # Nobody answers there, which keeps a process from nothing.
+        temporal_address=f"127.0.0.1:{free_port()}",
+        http_bind=f"127.0.0.1:{free_port()}",
+    )
+    async with running(settings, platforms={}):
+        assert served == json.loads(GOLDEN.read_text())["activities"]
 
 
 def test_the_client_speaks_of_the_same_names() -> None:
