@@ -34,6 +34,8 @@ _SAYING = frozenset(str.split("""
     operation op action actions method httpmethod requestmethod verb mode type requesttype command subcommand mutation
     event folder folderid mailbox destination destinationfolder targetfolder labelids addlabels addlabelids
 """))  # fmt: skip
+_ADDRESS = re.compile(r"\s*(?!file:///)[A-Za-z][A-Za-z0-9+.-]{1,20}://", re.IGNORECASE)
+_OPTION = re.compile(r"(?:^|\s)--[A-Za-z]")
 _DEPTH = 8
 # What a request hands over.
 BODIES = frozenset(str.split("body data json payload form formdata files file content variables"))
@@ -106,11 +108,13 @@ def said_by_name(call: Call, tables: Tables) -> bool:
 def sends_by_an_argument(call: Call, tables: Tables) -> bool:
     """Whether an argument makes a send of a call that would be less, and it is none that says where it fetches."""
     given = arguments_of(call.arguments)
-    return any(
-        _any_is_set(each.row.sends.difference(each.row.url_fields), given)
-        and _stated(each, call, given, tables) in (Effect.READ, Effect.WRITE)
-        for each in readings_of(tables, call.tool, call.operation)
-    )
+    for each in readings_of(tables, call.tool, call.operation):
+        stated = _stated(each, call, given, tables)
+        if stated is Effect.READ and _goes_further(each.row, given):
+            return True
+        if stated in (Effect.READ, Effect.WRITE) and _any_is_set(each.row.sends.difference(each.row.url_fields), given):
+            return True
+    return False
 
 
 def arguments_of(arguments: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -229,7 +233,8 @@ def _raised(row: Row, effect: Effect, given: Mapping[str, Sequence[Any]]) -> Eff
     if _any_is_set(row.spends, given):
         return Effect.MONEY
     if effect is not Effect.SEND:
-        return Effect.SEND if _any_is_set(row.sends, given) else effect
+        further = effect is Effect.READ and _goes_further(row, given)
+        return Effect.SEND if further or _any_is_set(row.sends, given) else effect
     return effect if row.command else worst([effect, _of_saying(given, row.fields)])
 
 
@@ -239,6 +244,28 @@ def _any_is_set(names: frozenset[str], given: Mapping[str, Sequence[Any]]) -> bo
 
 def _is_set(value: Any) -> bool:
     return value not in ("", [], {}, False) and not (isinstance(value, str) and value.lower() in ("false", "no"))
+
+
+def _goes_further(row: Row, given: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether a value makes more of a look, whatever its argument is called: an address that would be fetched, or an
+    option where a command line takes one."""
+    if row.reads == "line":
+        return any(_OPTION.search(text) for text in _texts_in(given.values()))
+    if not row.words:
+        return False
+    return any(_ADDRESS.match(text) for text in _texts_in(given[name] for name in given.keys() - row.words))
+
+
+def _texts_in(values: Iterable[Any]) -> Iterator[str]:
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+        elif isinstance(value, str):
+            yield value
 
 
 def _of_saying(given: Mapping[str, Sequence[Any]], known: Collection[str]) -> Effect:

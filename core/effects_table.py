@@ -96,6 +96,11 @@ _ADDRESSES = (
 )
 _MORE_TO_DO = "script scripts code javascript js eval expression"
 _MORE_WORDS = "args argv extra_args flags extra_flags"
+# What a look is told to look for, or tells.
+_WORDS = """
+    query queries q search_query search_term question text texts message content pattern regex prompt thought answer
+    result instructions
+"""
 _DELETES = "delete destroy purge prune permanent permanently delete_branch empty_trash"
 
 _CREATES_EVENT = "create create_event event_create events_insert insert_event add_event"
@@ -430,6 +435,7 @@ _SQL_BESIDE = """
     params parameters args values bindings limit max_rows row_limit database db schema dataset warehouse timeout
     timeout_ms read_only readonly analyze verbose explanation description reason operation action project project_id
 """
+_SQL_WORDS = f"{_SQL_TEXTS} params parameters args values bindings explanation description reason"
 _LINE_TEXTS = "command cmd args argv arguments command_line subcommand cli_command"
 _LINE_BESIDE = "timeout timeout_ms description explanation reason"
 
@@ -563,9 +569,9 @@ def _tools() -> Iterator[tuple[str, Row]]:
     for effect, names in TOOLS.items():
         for name in _keys(names):
             people = _keys(_MAIL_PEOPLE if "mail" in name else _CHAT_PLACES) if effect is SEND else ()
-            sends = _set(_ADDRESSES) if effect is READ else frozenset()
+            sends, words = (_ADDRESSES + " " + _MORE_WORDS, _WORDS) if effect is READ else ("", "")
             amount = _AMOUNT if effect is MONEY else None
-            yield name, Row(effect, recipients=people, amount=amount, sends=sends)
+            yield name, Row(effect, recipients=people, amount=amount, sends=_set(sends), words=_set(words))
     for name in _keys("apply_patch apply_diff patch patch_file git_apply"):
         yield name, Row(WRITE, reads="patch")
     # A sandboxed interpreter that reaches only what it is given.
@@ -620,7 +626,8 @@ def _set(text: str) -> frozenset[str]:
 
 
 def _sql(family: str) -> Row:
-    return Row(READ, family, reads="sql", texts=_keys(_SQL_TEXTS), beside=frozenset(_keys(_SQL_BESIDE)), command=True)
+    return Row(READ, family, reads="sql", texts=_keys(_SQL_TEXTS), beside=_set(_SQL_BESIDE), words=_set(_SQL_WORDS),
+               command=True)  # fmt: skip
 
 
 SHIPPED = Tables(rows=dict(_rows()), programs=PROGRAMS)

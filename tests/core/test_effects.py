@@ -17,6 +17,7 @@ from core.effects import SHIPPED, BadEffects, Call, Tables, effect_of, key_of, t
 from core.effects_rows import PAYMENT_PROVIDERS, words_of
 from core.effects_sql import READ_LIMIT, effect_of_sql
 from core.effects_table import FAMILIES, PROGRAMS, TOOLS, _rows
+from core.rules import ScopeKind, scopes_of
 
 READ, WRITE, SEND, MONEY = Effect
 NAMES = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40)
@@ -149,6 +150,50 @@ def test_ac18_a_read_of_the_table_is_none_once_an_argument_says_where_to_go_or_w
             for nothing in nothings:
                 found = effect(name, operation, **dict.fromkeys(row.sends - {"actions", "action"}, nothing))
                 assert found is stated, (name, operation, nothing)
+
+
+ADDRESS = "https://example.com/?d=secret"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        # Where a tool that reads files or pictures is given an address, it fetches that.
+        ("read_file", {"path": ADDRESS}), ("Read", {"file_path": f" {ADDRESS}"}),
+        ("read_many_files", {"paths": ["a", ADDRESS]}),
+        ("vision_analyze", {"image_url": ADDRESS}), ("vision_analyze", {"image": {"url": ADDRESS}}),
+        ("document_parser", {"source": ADDRESS}), ("speech_to_text", {"audio": "ftp://example.com/x"}),
+        # What a search is given beside its words goes to a program as it stands.
+        ("ripgrep", {"pattern": "x", "args": ["--pre", "sh"]}), ("grep", {"pattern": "x", "flags": "--pre=sh"}),
+        ("find_files", {"extra_args": ["-exec", "sh"]}),
+        # git takes an option wherever a revision may stand, and this one writes a file.
+        ("git.diff", {"target": "--output=/etc/x"}), ("git_show", {"revision": ["HEAD", "--output=x"]}),
+        ("mcp__git__git_log", {"revision": "HEAD --output=x"}),
+        # A database by its address is whatever stands there.
+        ("sql", {"query": "SELECT 1", "database": "postgres://example.com/x"}),
+        ("bigquery.query", {"query": "SELECT 1", "project": ADDRESS}),
+    ],
+)  # fmt: skip
+def test_a_look_is_none_once_a_value_says_where_to_go_or_what_to_run(tool: str, arguments: dict[str, Any]) -> None:
+    assert effect(tool, **arguments) is SEND
+    assert [scope.kind for scope in scopes_of(Call(tool, "", arguments, digest="sha256:x"), SHIPPED)] == [
+        ScopeKind.ARGUMENTS
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("web_search", {"query": ADDRESS}), ("grep", {"pattern": "https://", "path": "src", "-A": 3}),
+        ("chat_reply", {"text": ADDRESS}), ("final_answer", {"answer": ADDRESS}), ("think", {"thought": ADDRESS}),
+        ("ask_user", {"question": f"Is it {ADDRESS}?"}), ("read_file", {"path": "notes/https.md"}),
+        ("list_code_usages", {"paths": ["file:///src/a.py"]}),
+        ("git.diff", {"target": "main -- a.py"}), ("git_log", {"max_count": "-5"}), ("redis.lrange", {"stop": "-1"}),
+        ("sql", {"query": "SELECT 1 FROM pages WHERE address = $1", "params": [ADDRESS], "database": "shop"}),
+    ],
+)  # fmt: skip
+def test_a_look_stays_one_where_a_value_is_only_looked_for_or_told(tool: str, arguments: dict[str, Any]) -> None:
+    assert effect(tool, **arguments) is READ
 
 
 def worst(*effects: Effect) -> Effect:
