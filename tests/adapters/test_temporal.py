@@ -137,18 +137,19 @@ async def test_the_schedule_is_made_once_and_brought_up_to_date(temporal_address
             schedule.spec.intervals[0].every = timedelta(minutes=5)
             return ScheduleUpdate(schedule)
 
+        async def now(every: timedelta, *, paused: bool) -> bool:
+            schedule = (await handle.describe()).schedule
+            return [interval.every for interval in schedule.spec.intervals] == [
+                every
+            ] and schedule.state.paused is paused
+
+        # The server shows what it was told a moment later, and a pause beside an update may be lost in it.
         await handle.update(slower)
+        await until(lambda: now(timedelta(minutes=5), paused=False))
         await handle.pause(note="by an operator")
-
-        async def paused() -> bool:
-            return (await handle.describe()).schedule.state.paused
-
-        # The server takes the pause and shows it a moment later.
-        await until(paused)
+        await until(lambda: now(timedelta(minutes=5), paused=True))
         assert await temporal.ensure_schedule() == "updated"
-        now = (await handle.describe()).schedule
-        assert [interval.every for interval in now.spec.intervals] == [timedelta(seconds=30)]
-        assert now.state.paused
+        await until(lambda: now(timedelta(seconds=30), paused=True))
     finally:
         await handle.delete()
 
