@@ -221,12 +221,13 @@ class Temporal:
         """
         handle = (await self.client()).get_workflow_handle(workflow_of(approval))
         try:
-            said = await handle.describe(rpc_timeout=DESCRIBE_BOUND)
+            # The call's own limit does not count the time that it takes to connect.
+            said = await asyncio.wait_for(handle.describe(rpc_timeout=DESCRIBE_BOUND), DESCRIBE_BOUND.total_seconds())
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return "missing"
             raise Unavailable("the Temporal server does not say") from error
-        except RuntimeError as error:
+        except (RuntimeError, TimeoutError) as error:
             raise Unavailable("the Temporal server cannot be reached") from error
         # The id may have been used again by a later run of the caller's, which asked for a row of its own.
         first = said.raw_description.workflow_execution_info.first_run_id

@@ -62,6 +62,8 @@ NUDGE_AFTER = timedelta(seconds=5)
 # When a run that waits for an agent to go on looks again by itself; the nudge at resuming is what it waits for.
 LOOK_AGAIN = timedelta(hours=24)
 AT_ONCE = 200
+# How long the end of a process waits for what it still tells.
+CLOSING_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -861,9 +863,14 @@ class Approvals:
             log.error("telling failed", extra={"error": type(error).__name__}, exc_info=error)
 
     async def close(self) -> None:
-        """Finish what is still being told."""
-        while self._telling:
-            await asyncio.wait(set(self._telling))
+        """Finish what is still being told, within a few seconds; what is left then, the sweep does again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                while self._telling:
+                    await asyncio.wait(set(self._telling))
+        for task in tuple(self._telling):
+            task.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
 
 
 def _not_before(approval: Approval, agent: Agent | None, now: datetime) -> datetime | None:
