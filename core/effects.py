@@ -355,7 +355,8 @@ def _of_text(row: Row, call: Call, given: Mapping[str, Sequence[Any]], tables: T
             return Effect.MONEY
         return effect_of_request(named, looks=_only_looks(row, given))
     texts = [value for name in row.texts for value in given.get(name, ())]
-    strange = "\n".join(str(value) for name in given.keys() - {*row.texts, *row.beside} for value in given[name])
+    beyond = given.keys() - {*row.texts, *row.beside, *row.words}
+    strange = "\n".join(str(value) for name in beyond for value in given[name])
     if row.reads == "sql":
         effects = [effect_of_sql(str(value)) for value in members(texts)]
     else:

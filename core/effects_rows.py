@@ -58,7 +58,8 @@ class Row:
     "operation") is unset. `family` is the first part of a name of two parts.
 
     `sends` are arguments beside which nothing is less than SEND, `spends` those that make it MONEY, where they are set.
-    `words` are arguments with something to look for or to tell; a tool that has them fetches an address in any other.
+    `words` are arguments with something to look for, to store or to tell: no part of a command, and of a tool that has
+    them, the ones where an address is not fetched.
     `stated`: the directory's own word on the whole tool, whatever its arguments.
 
     `reads` is the language of what is run (shell, line, code, patch, http, calls, sql or a program). The words of the

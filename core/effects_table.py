@@ -79,6 +79,7 @@ class Family:
     reaches_nobody: tuple[Nobody, ...] = ()
     sends: str = ""
     spends: str = ""
+    words: str = ""
     fetches: bool = True
     reads: str = ""
     queries: str = ""
@@ -370,7 +371,8 @@ FAMILIES: tuple[Family, ...] = (
            "git_diff_staged git_diff_unstaged", write="add commit git_add git_commit",
            send="push pull fetch clone checkout merge rebase git_push git_pull git_checkout",
            money="clean rm branch_delete delete_branch tag_delete delete_tag stash_drop stash_clear filter_branch",
-           sends="output ext_diff textconv", spends="force force_with_lease mirror hard", reads="line"),
+           sends="output ext_diff textconv", spends="force force_with_lease mirror hard", reads="line",
+           words="message path paths file files revision"),
     Family(
         "postgres postgresql pg mysql mariadb sqlite mssql sqlserver oracle duckdb clickhouse snowflake bigquery "
         "redshift databricks supabase neon planetscale cockroachdb database db sql_database",
@@ -395,6 +397,7 @@ FAMILIES: tuple[Family, ...] = (
         money="""delete delete_one delete_many drop drop_collection drop_database drop_index del hdel lpop rpop srem
             zrem flushall flushdb unlink""",
         reads="line",
+        words="key keys value values field fields message channel collection document documents filter pattern text",
     ),
     Family(
         "apify zapier ifttt make n8n",
@@ -597,6 +600,7 @@ def _family(family: Family) -> Iterator[tuple[str, Row]]:
         reaches_nobody=family.reaches_nobody,
         sends=_set(f"{family.sends} {_MORE_TO_DO} {_MORE_WORDS} {_ADDRESSES if family.fetches else ''}"),
         spends=_set(f"{family.spends} {_DELETES}"),
+        words=_set(family.words),
         reads=family.reads,
         texts=_keys({"": "", "sql": _SQL_TEXTS}.get(family.reads, _LINE_TEXTS)),
         beside=frozenset(_keys(_SQL_BESIDE)) if family.reads == "sql" else frozenset(),

@@ -475,6 +475,25 @@ def test_a_statement_that_any_dialect_would_run_is_seen(around: tuple[list[str],
         assert effect_of_sql(text) is MONEY, run_by
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("git_commit", {"repo_path": ".", "message": "Truncate long titles, unlink stale sockets"}, WRITE),
+        ("git.commit", {"message": "Move from Square to Stripe"}, WRITE), ("git.log", {"path": "src/stripe"}, READ),
+        ("git_add", {"files": ["src/trash", "rm"]}, WRITE), ("git_show", {"revision": "erase"}, READ),
+        ("redis.get", {"key": "del"}, READ), ("redis.set", {"key": "a", "value": "erase it"}, SEND),
+        ("mongodb.find", {"collection": "trash", "filter": {"by": "paypal"}}, READ),
+        # What is run, and what nobody thought of, is read as a command all the same.
+        ("redis.get", {"key": "a", "args": "x FLUSHALL"}, MONEY), ("git.push", {"branch": "--delete old"}, MONEY),
+        ("redis.get", {"key": "a", "then": "FLUSHALL"}, MONEY),
+    ],
+)  # fmt: skip
+def test_what_is_only_stored_or_looked_for_is_no_command(
+    tool: str, arguments: dict[str, Any], expected: Effect
+) -> None:
+    assert effect(tool, **arguments) is expected
+
+
 def test_sql_beside_arguments_that_nobody_thought_of_is_no_read() -> None:
     assert effect("sql", query="SELECT 1", database="main") is READ
     assert effect("sql", query="SELECT 1", connection="host=elsewhere") is SEND
