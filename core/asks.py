@@ -22,14 +22,20 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"
 Pointer = Annotated[str, StringConstraints(max_length=500, pattern=r"^(/([^~/]|~0|~1)*)*$")]
 # The field of a fault that is not one field's.
 WHOLE = "(the whole ask)"
+FIELD_LIMIT = 500
 _NOTHING = object()
 FORMAT = re.compile(r"^(text|code|date|bytes|money:(/([^~/]|~0|~1)*)+)$")
 
 
 class Invalid(Exception):
-    """An ask that cannot be taken: `field` is the path that is wrong, `problem` says what to do; never the value."""
+    """An ask that cannot be taken: `field` is the path that is wrong, `problem` says what to do; never the value.
+
+    Of a path that is very long, which the asker's own names make it, `field` is the beginning.
+    """
 
     def __init__(self, field: str, problem: str) -> None:
+        if len(field) > FIELD_LIMIT:
+            field = f"{field[:FIELD_LIMIT]}..."
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
@@ -188,7 +194,11 @@ def largest_member(document: bytes | str) -> str:
     """Which member makes a document large; the whole of it where that cannot be read."""
     try:
         members = json.loads(document)
-        return max(members, key=lambda name: len(json.dumps(members[name]))) if isinstance(members, dict) else WHOLE
+        return (
+            max(members, key=lambda name: len(name) + len(json.dumps(members[name])))
+            if isinstance(members, dict)
+            else WHOLE
+        )
     except (ValueError, RecursionError):
         return WHOLE
 

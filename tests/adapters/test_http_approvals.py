@@ -280,6 +280,16 @@ async def test_an_ask_that_is_too_large_says_what_makes_it_so(api: Api, extra: d
     assert "yyyy" not in large.text
 
 
+@pytest.mark.parametrize(("name", "status"), [("y" * 600_000, 413), ("y" * 400_000, 422), ("arguments", 422)])
+async def test_a_name_that_is_too_long_is_refused_in_few_words(api: Api, name: str, status: int) -> None:
+    value: object = {"y" * 100_000: {"y": 2**60}} if name == "arguments" else 1
+    refused = await api.call("billing", "POST", "/v1/approvals", json={**REFUND, name: value})
+    document = problem_of(refused)
+    assert refused.status_code == status
+    assert document["field"].startswith(name[:100])
+    assert len(refused.text) < 1500
+
+
 async def test_a_draft_runs_only_what_the_directory_lists(api: Api) -> None:
     run = {"activity": "refund", "task_queue": "billing"}
     listed = await api.ask(runtime="draft", run=run)
