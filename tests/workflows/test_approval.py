@@ -21,8 +21,11 @@ from core.people import Refusal
 from core.ports import Slow
 from core.service import Claim, Opened, Origin
 from tests.workflows.callers import Agent, Refunds, raw
-from tests.workflows.world import World, a_caller, a_run, an_ask, history_of, serving, until
+from tests.workflows.world import DIRECTORY, World, a_caller, a_run, an_ask, history_of, serving, until
+from workflows import notices
 from workflows.activities import Bookkeeping
+from workflows.approval import ApprovalWorkflow
+from workflows.notices import AT_ONCE
 from workflows.payloads import Opening
 
 
@@ -69,6 +72,45 @@ async def test_ac57_the_largest_arguments_and_result_fit(world: World) -> None:
     assert (answer["outcome"], answer["error"]) == ("sent", None)
     assert answer["arguments"] == arguments
     assert len(answer["result"]) == 700_000
+
+
+async def test_ac57_more_people_than_a_workflow_may_have_activities_are_asked_by_and_by(idle: World) -> None:
+    people = {f"p{number}": {"name": "Pat", "identities": {"telegram": str(number)}} for number in range(1, 2101)}
+    directory = DIRECTORY | {
+        "people": DIRECTORY["people"] | people,
+        "members": {"approver": ["dana", *people]},
+        "routes": [DIRECTORY["routes"][0] | {"at": ["dm"]}],
+    }
+    await idle.store.write(lambda ledger: ledger.replace_directory(directory))
+    # While no process of the bots runs, none of the posts comes to its end.
+    worker = idle.temporal.worker("placet", workflows=[ApprovalWorkflow], activities=idle.books.activities)
+    running = asyncio.create_task(worker.run())
+    try:
+        handle = await idle.ask(an_ask())
+        row = await idle.row(handle.id)
+
+        async def has_posts() -> bool:
+            return "ACTIVITY_TASK_SCHEDULED" in await idle.events(handle)
+
+        await until(has_posts)
+        assert len((await handle.describe()).raw_description.pending_activities) == AT_ONCE
+        await idle.decide(row, Verdict.DECLINE)
+        assert (await asyncio.wait_for(handle.result(), 30))["status"] == "declined"
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_every_place_is_posted_to_however_many_there_are(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "AT_ONCE", 2)
+    places = [f"telegram:-100{number}" for number in range(7)]
+    await world.apply(at=places)
+    world.desk.faults = [Slow(0.2), Slow(0.2), Slow(0.2)]
+    handle = await world.ask(an_ask())
+    await until(lambda: len(world.desk.posted) == 7)
+    assert {place.chat for _, place, _ in world.desk.posted} == {place.removeprefix("telegram:") for place in places}
+    await world.decide(await world.row(handle.id), Verdict.DECLINE)
+    assert (await asyncio.wait_for(handle.result(), 60))["status"] == "declined"
 
 
 async def test_decline_runs_nothing_and_gives_the_note(world: World) -> None:

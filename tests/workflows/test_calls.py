@@ -96,6 +96,22 @@ async def test_a_call_that_no_worker_takes_up_is_not_sent(world: World) -> None:
     assert (await world.now(row)).outcome is Outcome.NOT_SENT
 
 
+async def test_ac57_the_longest_names_of_an_activity_and_a_queue_are_taken(world: World) -> None:
+    handle = await world.ask(an_ask(run=a_run("😀" * 200, activity="😀" * 200, schedule_to_start_s=1)))
+    await world.decide(await world.row(handle.id))
+    answer = await asyncio.wait_for(handle.result(), 60)
+    assert (answer["outcome"], answer["error"]) == ("not_sent", "no worker took it up within 1 s")
+
+
+async def test_ac57_the_longest_times_of_a_call_and_of_a_wait_are_taken(world: World) -> None:
+    refunds = Refunds()
+    async with a_caller(world.client, [refunds.refund]) as queue:
+        run = a_run(queue, start_to_close_s=86_400, schedule_to_start_s=86_400)
+        handle = await world.ask(an_ask(run=run, timeout_s=720 * 3600))
+        await world.decide(await world.row(handle.id))
+        assert (await asyncio.wait_for(handle.result(), 60))["outcome"] == "sent"
+
+
 async def test_a_call_that_the_worker_has_not_registered_is_not_sent(world: World) -> None:
     answer = await answer_to(world, Refunds(), activity="refnud")
     assert answer["outcome"] == "not_sent"
