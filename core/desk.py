@@ -193,7 +193,11 @@ class Desk:
             left = (row.claim_until - self.clock.now()).total_seconds() if row and row.claim_until else 1.0
             raise Slow(max(1.0, left))
         if row.attached_revision != approval.content_revision:
-            await self._attach(self.surfaces[destination.platform], row.id)
+            try:
+                await self._attach(self.surfaces[destination.platform], row.id)
+            finally:
+                # While the file was on its way, nobody else could redraw the card.
+                self.start_redraw(approval.id)
         return "posted"
 
     async def _save(self, held: Posted, claim: str, message: Message, drawn: Drawn) -> None:

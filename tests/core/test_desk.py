@@ -305,6 +305,21 @@ async def test_allow_is_refused_until_the_file_is_attached(here: Office) -> None
     assert settled.text.count("x") < 4096
 
 
+async def test_a_card_that_is_answered_while_its_file_comes_late_is_redrawn(here: Office) -> None:
+    approval = await here.ask(arguments=HUGE)
+    here.world.fail("sendDocument", status=500)
+    with pytest.raises(Unavailable):
+        await here.post(approval)
+    (card,) = here.cards()
+    here.world.delay("sendDocument", 0.3)
+    failed = len(here.world.calls_of("sendDocument"))
+    posting = asyncio.create_task(here.post(approval))
+    await here.until(lambda: here.world.calls_of("sendDocument")[failed:] or None)
+    assert (await here.told(here.press(card, "Decline"))).startswith("Declined.")
+    assert await posting == ["posted"]
+    await here.settled(card, "Declined by Dana Reyes")
+
+
 async def test_a_file_that_telegram_refuses_leaves_the_row_undeliverable_and_declinable(here: Office) -> None:
     approval = await here.ask(arguments=HUGE)
     here.world.fail("sendDocument", status=400, description="Bad Request: file is odd")
