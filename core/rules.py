@@ -45,6 +45,8 @@ _PEOPLE = frozenset(str.split("""
 _ADDRESSES = frozenset(str.split("""
     url urls uri href endpoint link baseurl apiurl targeturl requesturl webhook webhookurl callbackurl hostname
 """))  # fmt: skip
+# The head of a message, whole or as lines, may name more people than any argument does.
+_HEADS = frozenset(str.split("headers rawheaders extraheaders raw rawmessage mime mimemessage rfc822 eml"))
 # With these a request to one host ends at another.
 _DETOURS = frozenset(str.split("""
     host proxy proxies proxyurl httpproxy httpsproxy allproxy baseurl unixsocket socketpath resolve connectto
@@ -240,13 +242,16 @@ class _Given:
     def values(self, names: Collection[str]) -> list[Any]:
         return [value for name, found in self.outermost.items() if name in names for value in found]
 
-    def says_more(self, names: Collection[str], *, nested: bool = False) -> bool:
-        """Whether an argument of these names says something, be it further in alone."""
+    def says_more(
+        self, names: Collection[str], *, nested: bool = False, besides: Collection[str] = frozenset()
+    ) -> bool:
+        """Whether an argument of these names says something, be it further in alone, in any argument `besides` some."""
         return any(
             each.name in names
             # What an object says, its members say.
             and not (_is_empty(each.value) or isinstance(each.value, dict))
             and not (nested and each.outermost)
+            and not (besides and key_of(each.pointer.split("/")[1]) in besides)
             for each in self.all
         )
 
@@ -272,6 +277,8 @@ def _people(rows: Sequence[Row], given: _Given) -> str | None:
     known = {name for row in rows for name in row.recipients}
     if not known or given.says_more(_PEOPLE, nested=True):
         return None
+    if any(not (_is_empty(value) or isinstance(value, dict)) for value in given.values(_HEADS)):
+        return None
     people: set[str] = set()
     for value in members(value for value in given.values(known | _PEOPLE) if not _is_empty(value)):
         text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -291,6 +298,8 @@ def _host(readings: Sequence[Reading], given: _Given) -> str | None:
     others = _ADDRESSES.difference(fields)
     if origin is None or not all(map(_is_empty, given.values(others))) or given.says_more(_DETOURS):
         return None
+    if given.says_more(_ADDRESSES | fields, nested=True, besides=BODIES):
+        return None
     if not any("method" in row.fields for row in rows):
         return origin
     method = _method(readings, given)
@@ -303,10 +312,7 @@ def _method(readings: Sequence[Reading], given: _Given) -> str:
     # `http.post`, or an operation `POST`, names the method too.
     named = min((each.operation for each in readings), key=len)
     stated = [*([named] if named else []), *given.values(METHOD_FIELDS)]
-    if any(
-        each.name in METHOD_FIELDS and not each.outermost and key_of(each.pointer.split("/")[1]) not in BODIES
-        for each in given.all
-    ):
+    if given.says_more(METHOD_FIELDS, nested=True, besides=BODIES):
         return ""
     # What hands something over may well post it.
     if not stated and not all(map(_is_empty, given.values(BODIES))):

@@ -191,6 +191,29 @@ def test_what_an_argument_makes_a_send_is_allowed_only_word_for_word() -> None:
     assert set(offered(carried)) == {ARGUMENTS}
 
 
+def test_an_address_further_in_is_another_place_unless_it_is_handed_over() -> None:
+    reach = offered(call("http_request", url="https://a.example", method="GET"))[HOST]
+    for more in ({"options": {"url": "https://b.example"}}, {"requests": [{"URI": "https://b.example"}]},
+                 {"config": {"more": {"endpoint": "b.example"}}}):  # fmt: skip
+        assert not lets(reach, call("http_request", url="https://a.example", method="GET", **more)), more
+        assert HOST not in offered(call("browser.navigate", url="https://a.example", **more))
+    posts = offered(call("http_request", url="https://a.example", method="POST"))[HOST]
+    assert lets(posts, call("http_request", url="https://a.example", method="POST", json={"url": "https://b.example"}))
+    assert lets(reach, call("http_request", url="https://a.example", method="GET", options={"url": ""}))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"headers": "Bcc: b@example.com"}, {"headers": [["Bcc", "b@example.com"]]}, {"raw": "To: b@example.com"},
+     {"mime_message": "To: b@example.com"}],
+)  # fmt: skip
+def test_a_message_that_may_name_more_people_in_its_head_has_no_known_recipient(more: dict[str, Any]) -> None:
+    reach = offered(call("send_email", to="a@example.com"))[ScopeKind.RECIPIENT]
+    assert lets(reach, call("send_email", to="a@example.com", headers={"Reply-By": "Monday"}, raw=""))
+    assert not lets(reach, call("send_email", to="a@example.com", **more))
+    assert ScopeKind.RECIPIENT not in offered(call("send_email", to="a@example.com", **more))
+
+
 def test_no_host_is_known_from_the_presentation_which_is_the_askers_own_word() -> None:
     for shown in ({"url": "/endpoint"}, {"url": "/note"}, {"url": "https://a.example"}):
         made = call("acme.pull", shown=shown, endpoint="https://a.example/x", note="https://a.example")
