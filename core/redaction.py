@@ -53,6 +53,8 @@ _COUNTING = frozenset((
     "output", "cached",
 ))  # fmt: skip
 _VOCABULARY = frozenset(("stop", "eos", "bos", "pad", "sep", "cls", "mask", "unk", "special", "start", "end"))
+# How objects name what they say the value of.
+_NAMING, _VALUED = frozenset(("name", "key", "header", "field", "variable", "parameter")), frozenset(("value", "val"))
 _NAME_LIMIT = 200
 _NOTHING_TO_HIDE = frozenset(("", "true", "false", "null", "none"))
 _FAKE = re.compile(r"(?<!\[)\[++(?=hidden)")
@@ -101,13 +103,17 @@ class Redaction:
         if isinstance(value, list):
             return self._list(value)
         if isinstance(value, dict):
-            named = value.get("name", value.get("key"))
-            paired = isinstance(named, str) and is_secret_name(named, value.get("value"))
+            paired = any(
+                key.lower() in _NAMING
+                and isinstance(name, str)
+                and any(is_secret_name(name, each) for each in _valued(value))
+                for key, name in value.items()
+            )
             return self._object(
                 (
                     key,
                     self._whole(member)
-                    if is_secret_name(key, member) or (paired and key == "value")
+                    if is_secret_name(key, member) or (paired and key.lower() in _VALUED)
                     else self.value(member),
                 )
                 for key, member in value.items()
@@ -174,6 +180,11 @@ class Redaction:
         if before_mark and piece.endswith("["):
             piece += "[" * (len(piece) - len(piece.rstrip("[")))
         return piece
+
+
+def _valued(pair: dict[str, Any]) -> list[Any]:
+    """What an object that names something, as in `{"name": ..., "value": ...}`, says of it."""
+    return [member for key, member in pair.items() if key.lower() in _VALUED]
 
 
 def _without_unseen(text: str) -> tuple[str, list[int] | None]:

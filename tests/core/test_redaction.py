@@ -230,10 +230,23 @@ def test_headers_flags_and_variables_given_as_lists_are_found() -> None:
         "headers": [["Authorization", "Bearer abc"], ["Accept", "text/html"]],
         "argv": ["mysql", "--password", "a;b", "--verbose", "--token=abc"],
         "env": [{"name": "API_KEY", "value": "abc"}, {"name": "HOME", "value": "/root"}],
+        "store": [{"Name": "/prod/db/password", "Value": "abc", "Type": "SecureString"}, {"Key": "team", "Value": "a"}],
+        "with": [
+            {"header": "Authorization", "value": "abc"},
+            {"variable": "DB_PASSWORD", "val": "abc"},
+            {"field": "password_policy", "value": "long"},
+            {"name": 1, "key": "token", "value": "abc"},
+        ],
     }
     shown = REDACTION.value(value)
     assert shown["headers"] == [["Authorization", REDACTION.hide("Bearer abc")], ["Accept", "text/html"]]
     assert [MARK.sub("*", word) for word in shown["argv"]] == ["mysql", "--password", "*;*", "--verbose", "--token=*"]
+    assert shown["store"] == [{"Name": "/prod/db/password", "Value": REDACTION.hide("abc"), "Type": "SecureString"},
+                              {"Key": "team", "Value": "a"}]  # fmt: skip
+    hidden = REDACTION.hide("abc")
+    assert shown["with"] == [{"header": "Authorization", "value": hidden}, {"variable": "DB_PASSWORD", "val": hidden},
+                             {"field": "password_policy", "value": "long"},
+                             {"name": 1, "key": "token", "value": hidden}]  # fmt: skip
     assert shown["env"] == [{"name": "API_KEY", "value": REDACTION.hide("abc")}, {"name": "HOME", "value": "/root"}]
 
 
