@@ -270,6 +270,7 @@ _STALE_CARDS = Statement(
     .join_from(t.messages, t.approvals)
     .where(
         sa.text(t.IS_CARD),
+        _card.platform == bindparam("on"),
         sa.or_(
             _card.shown_revision != _row.revision,
             sa.and_(
@@ -577,8 +578,9 @@ class Ledger(People):
         rows = map(self._read_posted, self._rows(_POSTED_FOR, {"approval": approval_id}))
         return [posted for posted in rows if kind is None or posted.kind is kind]
 
-    def stale_cards(self, now: datetime, limit: int) -> Sequence[Posted]:
-        return [self._read_posted(row) for row in self._rows(_STALE_CARDS, {"now": now, "at_most": limit})]
+    def stale_cards(self, now: datetime, limit: int, platform: str) -> Sequence[Posted]:
+        here = {"now": now, "at_most": limit, "on": platform}
+        return [self._read_posted(row) for row in self._rows(_STALE_CARDS, here)]
 
     def reserve(self, posted: Posted, now: datetime) -> Posted | None:
         values = {column.name: getattr(posted, column.name) for column in _posted}

@@ -410,13 +410,18 @@ class Desk:
         await self._insist(lambda: self.store.write(release))
 
     async def redraw_stale(self, limit: int = 200) -> int:
-        """Redraw what fell through: cards that show an old revision; how many were taken up."""
+        """Redraw what fell through: cards that show an old revision, at most so many of a platform; how many were taken
+        up."""
         now = self.clock.now()
-        rows = await self.store.read(lambda ledger: ledger.stale_cards(now, limit))
-        mine = [row for row in rows if row.platform in self.surfaces]
-        for row in mine:
+
+        def stale(ledger: Ledger) -> list[Posted]:
+            # Each by itself: one that is down hides no other.
+            return [row for platform in self.surfaces for row in ledger.stale_cards(now, limit, platform)]
+
+        rows = await self.store.read(stale)
+        for row in rows:
             self._lines.add(row, first=False)
-        return len(mine)
+        return len(rows)
 
     def start_redraw(self, approval_id: str, *, first: bool = False) -> None:
         """Redraw the cards of an approval in the background, each in its place's line; `first`, before all others."""

@@ -367,8 +367,8 @@ class Ledger(Protocol):
 
     def posted_for(self, approval_id: str, kind: Kind | None = None) -> Sequence[Posted]: ...
 
-    def stale_cards(self, now: datetime, limit: int) -> Sequence[Posted]:
-        """Posted cards whose shown_revision is not the row's revision and that nobody holds a redraw claim on.
+    def stale_cards(self, now: datetime, limit: int, platform: str) -> Sequence[Posted]:
+        """A platform's cards whose shown_revision is not the row's revision and that nobody holds a redraw claim on.
 
         The oldest of each chat come first, then the second oldest.
         """

@@ -679,9 +679,10 @@ async def test_stale_cards_are_posted_show_an_old_revision_and_are_free(database
         a_message(fresh, "8", **shows),
     ]
     await database.write(lambda ledger: [ledger.reserve(posted, NOW) for posted in (stale, ran_out, *others)])
-    found = await database.read(lambda ledger: ledger.stale_cards(NOW, 10))
+    found = await database.read(lambda ledger: ledger.stale_cards(NOW, 10, "telegram"))
     assert sorted(ids(found)) == sorted(ids((stale, ran_out)))
-    assert len(await database.read(lambda ledger: ledger.stale_cards(NOW, 1))) == 1
+    assert len(await database.read(lambda ledger: ledger.stale_cards(NOW, 1, "telegram"))) == 1
+    assert not await database.read(lambda ledger: ledger.stale_cards(NOW, 10, "slack"))
 
 
 async def test_a_chat_that_moved_keeps_its_messages(database: Database) -> None:

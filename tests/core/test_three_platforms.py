@@ -10,7 +10,7 @@ import pytest
 from core.approvals import Approval, Status
 from core.people import Refusal
 from core.ports import Unavailable
-from tests.core.three import AT, DANA, EVE, GUILD, IDS, OLA, POSTS, ROLE, TEAM, Three, directory, three
+from tests.core.three import AT, DANA, EVE, GUILD, IDS, OLA, POSTS, REDRAWS, ROLE, TEAM, Three, directory, three
 
 PLATFORMS = ("telegram", "slack", "discord")
 NAMES = {"telegram": "Telegram", "slack": "Slack", "discord": "Discord"}
@@ -173,3 +173,17 @@ async def test_platforms_that_are_down_are_told_of_once_each_however_often_a_car
     assert (await here.office.row(approval)).undeliverable is None
     actions = [line.action for line in await here.office.audit(approval)]
     assert actions == ["opened", "undeliverable", "undeliverable", "deliverable"]
+
+
+async def test_a_platform_that_is_down_does_not_keep_the_sweep_from_the_others(here: Three) -> None:
+    for platform in ("slack", "discord", "telegram"):
+        await here.office.apply(directory(at=AT[platform]))
+        await here.asked()
+    for platform in ("slack", "discord"):
+        here.worlds[platform].fail(REDRAWS[platform], status=503, times=None)
+    await here.quiet()
+    drawn = here.worlds["telegram"].calls_of(REDRAWS["telegram"])
+    # Nobody is told.
+    assert len(await here.office.store.write(lambda ledger: ledger.touch_open("billing"))) == 3
+    assert await here.office.desk.redraw_stale(1) == 3
+    await here.office.until(lambda: here.worlds["telegram"].calls_of(REDRAWS["telegram"])[len(drawn) :] or None)
