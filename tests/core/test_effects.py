@@ -375,7 +375,8 @@ def test_plain_sql_that_only_looks_is_a_read(text: str) -> None:
         "/* /* */ DROP TABLE t; -- */", "SELECT '\\'; DROP TABLE t; --'", "SELECT [a'b] ; DROP TABLE t --'",
         "SELECT q'[ ' ]'; DROP TABLE t; -- '", "-- x\r'\nDROP TABLE t -- '", "SELECT 1 /* never closed ; drop table t",
         "SELECT '\\' ', 1; DROP TABLE t; -- '", "/* /* */ ' */ ; DROP TABLE t; -- '", "SELECT [1\n; DROP TABLE t; ]",
-        "SELECT $$ ' $$; DROP TABLE t; -- '",
+        "SELECT $$ ' $$; DROP TABLE t; -- '", "SELECT ARRAY[$$]-- $$]; DROP TABLE t;",
+        "SELECT ARRAY[$a$]-- $a$]; DROP TABLE t;", "SELECT 1 `$$`-- $$; DROP TABLE t;",
         "DROP\u00a0TABLE t", "dRoP/**/TaBlE t", "CREATE OR REPLACE TABLE t AS SELECT 1",
     ],
 )  # fmt: skip
