@@ -488,8 +488,8 @@ def _status(
             after, tone = _outcome(approval, around, redaction, locale)
             text = f"{text} {after}" if after else text
             if note and approval.decided_by != AUTO:
-                told = in_language(note, locale)
-                text += "\n" + (told if tells_of_a_rule(note) else fill("card_note", locale=locale, note=told))
+                own = tells_of_a_rule(approval)
+                text += "\n" + (in_language(note, locale) if own else fill("card_note", locale=locale, note=note))
             return text, tone
 
 

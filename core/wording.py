@@ -140,9 +140,11 @@ def in_language(stored: str, locale: str) -> str:
     return stored
 
 
-def tells_of_a_rule(stored: str) -> bool:
-    """Whether a note is Placet's own, of the rule that was made with the answer."""
-    return _STORED["always_note"].fullmatch(stored) is not None
+def tells_of_a_rule(approval: Approval) -> bool:
+    """Whether a note is Placet's own, of the rule that was made with the answer: that is made from a card, where an
+    Allow has no other note."""
+    note = (approval.note or "").strip()
+    return approval.decided_via not in ("http", "cli") and _STORED["always_note"].fullmatch(note) is not None
 
 
 def _pattern(words: str) -> re.Pattern[str]:

@@ -154,6 +154,13 @@ def test_a_rule_made_with_the_answer_is_told_as_placets_own_word(locale: str, to
     assert card.status.splitlines()[-1] == told
 
 
+@pytest.mark.parametrize("via", ["http", "cli"])
+def test_a_note_that_only_reads_like_placets_own_word_is_somebodys(via: str) -> None:
+    note = say("always_note", label="every call of mail.send, until removed")
+    card = settled(Status.APPROVED, decided_via=via, note=note)
+    assert card.status.splitlines()[-1] == f"Note: {note}"
+
+
 def test_s9_the_card_tells_expiry_refusal_and_withdrawal_apart() -> None:
     expired = settled(Status.EXPIRED, decided_by=None, decided_via=None)
     assert expired.status == "Expired Mar 9, 2026, 12:05 UTC: nobody decided in time. Nothing was run."
