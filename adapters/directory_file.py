@@ -24,7 +24,7 @@ from adapters.strict_yaml import (
     shown,
     unknown,
 )
-from core.approvals import Effect, Mode, Permission
+from core.approvals import AUTO, Effect, Mode, Permission
 from core.asks import LIFETIME_MAX_S, LIFETIME_MIN_S, PLACET_QUEUES
 from core.effects_file import BadEffects, tables_from
 from core.people import place_of
@@ -32,6 +32,8 @@ from core.wording import LANGUAGES
 
 __all__ = ["DirectoryError", "read_directory"]
 
+# Who else stands in a row, a rule or a line of the audit where a person would.
+TAKEN = {AUTO: "a call that runs unasked", "admin": "whoever holds the admin token"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -90,6 +92,10 @@ class _File(Reading):
                 pattern = TEXT if what == "agent" else NAME
                 if not pattern.fullmatch(entry.key):
                     refuse(entry.line, f"{shown(entry.key)} is no name of a {what}: use letters, digits, '.', '_', '-'")
+                if what == "person" and entry.key in TAKEN:
+                    refuse(
+                        entry.line, f"nobody can be called {entry.key}: that is what Placet calls {TAKEN[entry.key]}"
+                    )
                 into[entry.key] = read(entry)
 
     # The sections

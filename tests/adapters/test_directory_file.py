@@ -242,6 +242,8 @@ def test_places(place: str) -> None:
         ("timeout: 24h", "four_eyes: sometimes", 21, "four_eyes must be true or false"),
         ("  kim:  {", "  true:  {", 4, "a key of people must be text"),
         ("  kim:  {", "  kim sato:  {", 4, "'kim sato' is no name of a person"),
+        ("  kim:  {", "  auto:  {", 4, "nobody can be called auto: that is what Placet calls"),
+        ("  kim:  {", "  admin:  {", 4, "nobody can be called admin: that is what Placet calls"),
         # What is missing
         ("    owner: dana\n", "", 13, "agent billing needs an owner"),
         ("tool: stripe.refund, ", "", 16, "a run needs tool"),
