@@ -140,7 +140,7 @@ def allow_unasked(ledger: Ledger, approval: Approval, why: str, now: datetime) -
 
 
 def take_back(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -> Approval | None:
-    """A draft's Undo or Restore: it waits again, and whoever answered may answer anew."""
+    """A draft's Undo or Restore: it waits again, and whoever answered, or took it back, may answer anew."""
     action = "undo" if approval.status is Status.APPROVED else "restore"
     waiting = ledger.change(
         approval, status=Status.PENDING, decided_at=None, decided_by=None, note=None, by_message=False,
@@ -148,8 +148,10 @@ def take_back(ledger: Ledger, approval: Approval, said: Answer, now: datetime) -
     )  # fmt: skip
     if waiting is None:
         return None
-    if approval.decided_by is not None:
-        ledger.drop_vote(approval.id, approval.decided_by, approval.content_revision)
+    # The Allow of somebody who undoes what several allowed must not go on counting.
+    undoes = {said.person.id} if approval.status is Status.APPROVED else set()
+    for person in {approval.decided_by or ""} | undoes:
+        ledger.drop_vote(approval.id, person, approval.content_revision)
     ledger.audit(_line(waiting, action, _keyed(said, approval.decision_key), now))
     return waiting
 

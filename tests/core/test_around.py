@@ -183,6 +183,22 @@ async def test_undo_takes_a_draft_back_and_it_is_sent_once_in_the_end(here: Offi
     assert (await press(here, card, Verb.UNDO)).result == "too_late_to_undo"
 
 
+async def test_who_takes_a_draft_back_has_allowed_it_no_more(here: Office) -> None:
+    await here.apply(RULING.replace("ask: [dana, ola],", "ask: [dana, ola], needed: 2,"))
+    approval = await draft(here)
+    card = await posted(here, approval)
+    assert (await press(here, card, Verb.ALLOW)).result == "counted"
+    assert (await press(here, card, Verb.ALLOW, by=1002)).result == "approved"
+    assert (await press(here, card, Verb.UNDO)).result == "undone"
+    assert (await press(here, card, Verb.ALLOW, by=1002)).result == "counted"
+    assert (await here.row(approval)).pending
+    assert (await press(here, card, Verb.ALLOW)).result == "approved"
+    # Nor has the one whose Allow decided it.
+    assert (await press(here, card, Verb.UNDO, by=1002)).result == "undone"
+    votes = await here.store.read(lambda ledger: ledger.votes_of(approval.id))
+    assert votes == []
+
+
 async def test_restore_brings_a_declined_draft_back_until_the_agent_has_its_answer(here: Office) -> None:
     approval = await draft(here)
     card = await posted(here, approval)
