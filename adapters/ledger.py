@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -67,11 +67,24 @@ _NOTE_CHECK = Statement(
     .where(_row.id == bindparam("approval"))
     .values(checked_at=bindparam("at"), closed_rounds=bindparam("rounds"))
 )
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LIMIT = bindparam("at_most", type_=sa.Integer())
 _EXPIRING = Statement(
     select(*_approval)
     .where(sa.text(t.IS_PENDING), _row.expires_at <= bindparam("now"))
     .order_by(_row.expires_at)
+    .limit(_LIMIT)
+)
+_WAITING_AFTER = Statement(
+    select(*_approval)
+    .where(
+        sa.text(t.IS_PENDING),
+        sa.or_(
+            _row.expires_at > bindparam("expiry"),
+            sa.and_(_row.expires_at == bindparam("expiry"), _row.id > bindparam("after")),
+        ),
+    )
+    .order_by(_row.expires_at, _row.id)
     .limit(_LIMIT)
 )
 # Whatever waits for an agent to go on must not stand before what does not.
@@ -492,6 +505,10 @@ class Ledger(People):
 
     def expiring(self, now: datetime, limit: int) -> Sequence[Approval]:
         return self._some_approvals(_EXPIRING, now=now, at_most=limit)
+
+    def soonest(self, after: Approval | None, limit: int) -> Sequence[Approval]:
+        expiry, last = (_EARLIEST, "") if after is None else (after.expires_at, after.id)
+        return self._some_approvals(_WAITING_AFTER, expiry=expiry, after=last, at_most=limit)
 
     def unconsumed(self, decided_before: datetime, limit: int) -> Sequence[Approval]:
         return self._some_approvals(_UNCONSUMED, before=decided_before, at_most=limit)

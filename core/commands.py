@@ -6,11 +6,9 @@ import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 
 from core.agents import not_linked, refused
 from core.approvals import Actor, Agent, Approval, Destination, Message, Mode, Person, Press, Reply, Tone
-from core.asks import LIFETIME_MAX_S
 from core.desk import Desk
 from core.people import Refusal
 from core.ports import Ledger, Telling
@@ -19,8 +17,7 @@ from core.wording import say, when_text
 
 log = logging.getLogger("placet.commands")
 
-LISTED, MOST = 10, 500
-LONGEST = timedelta(seconds=LIFETIME_MAX_S)
+LISTED, AT_ONCE = 10, 500
 
 
 class ChatCommands:
@@ -74,18 +71,15 @@ class ChatCommands:
         await self.approvals.expire_due()
         directory = self.approvals.directory
 
-        def find(ledger: Ledger) -> tuple[Person | None, list[Approval], str]:
+        def who(ledger: Ledger) -> tuple[Person | None, str]:
             person = directory.person_at(ledger, actor)
-            language = self._language(ledger, actor, person)
-            if person is None:
-                return None, [], language
-            rows = ledger.expiring(self.approvals.clock.now() + LONGEST, MOST)
-            return person, [row for row in rows if directory.may_answer(ledger, row, person) is None], language
+            return person, self._language(ledger, actor, person)
 
-        person, rows, language = await self.approvals.store.read(find)
+        person, language = await self.approvals.store.read(who)
         self.approvals.spoken.note(actor, person.language if person else "")
         if person is None:
             return not_linked(actor, language)
+        rows = await self._waiting_for(person)
         if not rows:
             return Reply(say("nothing_waiting", locale=language), Tone.QUIET, result="pending")
         now = self.approvals.clock.now()
@@ -97,6 +91,22 @@ class ChatCommands:
         if len(rows) > LISTED:
             lines.append(say("pending_more", locale=language, count=len(rows) - LISTED))
         return Reply("\n".join(lines), Tone.QUIET, result="pending")
+
+    async def _waiting_for(self, person: Person) -> list[Approval]:
+        """All that waits for a person's answer: page after page, since most of what waits may wait for others."""
+        found: list[Approval] = []
+        last: Approval | None = None
+
+        def page(ledger: Ledger, after: Approval | None) -> tuple[Sequence[Approval], list[Approval]]:
+            rows = ledger.soonest(after, AT_ONCE)
+            return rows, [row for row in rows if self.approvals.directory.may_answer(ledger, row, person) is None]
+
+        while True:
+            rows, theirs = await self.approvals.store.read(lambda ledger, after=last: page(ledger, after))  # type: ignore[misc]
+            found += theirs
+            if len(rows) < AT_ONCE:
+                return found
+            last = rows[-1]
 
     def _title(self, row: Approval) -> str:
         """What tells a row from the others of its tool: the asker's own title, as redacted as its card's."""

@@ -274,6 +274,10 @@ class Ledger(Protocol):
         """Pending rows whose expires_at has passed."""
         ...
 
+    def soonest(self, after: Approval | None, limit: int) -> Sequence[Approval]:
+        """Pending rows, the soonest to expire first: those after this one, or from the first on."""
+        ...
+
     def unconsumed(self, decided_before: datetime, limit: int) -> Sequence[Approval]:
         """Final rows of runtime turn or draft that nobody has consumed, decided before the instant; the last first.
         Without those whose answer waits for a paused agent."""

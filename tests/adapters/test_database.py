@@ -441,6 +441,17 @@ async def test_expiring_rows_are_the_pending_ones_whose_time_has_come(database: 
     assert ids(await database.read(lambda ledger: ledger.expiring(NOW, 1))) == [late.id]
 
 
+async def test_waiting_rows_come_page_after_page_the_soonest_to_expire_first(database: Database) -> None:
+    hours = (3, 1, 2, 2, 2)
+    rows = [an_approval(expires_at=NOW + timedelta(hours=number)) for number in hours]
+    await kept(database, *rows, an_approval(status=Status.DECLINED))
+    found: list[Approval] = []
+    for _ in range(3):
+        after = found[-1] if found else None
+        found += await database.read(lambda ledger, after=after: ledger.soonest(after, 2))  # type: ignore[misc]
+    assert ids(found) == ids(sorted(rows, key=lambda row: (row.expires_at, row.id)))
+
+
 async def test_unconsumed_rows_are_final_and_not_yet_taken(database: Database) -> None:
     final = {"status": Status.APPROVED, "decided_at": NOW}
     wanted = an_approval(**final), an_approval(**(final | {"status": Status.EXPIRED}), runtime=Runtime.DRAFT)

@@ -11,8 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from core.approvals import Approval, Outcome, Status, Verdict
+from core.approvals import Actor, Approval, Outcome, Status, Verdict
 from core.asks import read_ask
+from core.commands import ChatCommands
 from core.people import Refusal
 from core.ports import Slow, Unavailable
 from core.service import Opened, Origin
@@ -110,6 +111,21 @@ async def test_s7_no_list_offers_an_expired_row_however_many_there_are(here: Off
         await here.ask(timeout_s=10)
     here.clock.ahead = timedelta(seconds=11)
     assert [row.id for row in await here.approvals.rows(status=Status.PENDING)] == [waits.id]
+
+
+async def test_what_waits_for_others_hides_nothing_of_what_waits_for_somebody(
+    here: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.commands.AT_ONCE", 3)
+    two = DIRECTORY.replace("routes:\n", "  other: {owner: kim}\nroutes:\n")
+    await here.apply(two % f"telegram:{GROUP}")
+    for _ in range(7):
+        await here.ask(agent="other", timeout_s=600)
+    for number in (1, 2):
+        await here.ask(timeout_s=3600, presentation={"title": f"Title {number}"})
+    told = (await ChatCommands(here.approvals, here.desk).pending(Actor("telegram", "", str(DANA)))).text
+    assert "Title 1" in told
+    assert "Title 2" in told
 
 
 async def test_s10_a_row_settled_before_its_card_gets_none(here: Office) -> None:
