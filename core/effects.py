@@ -135,12 +135,12 @@ def readings_of(tables: Tables, tool: str, operation: str) -> tuple[Reading, ...
     has."""
     if len(tool) + len(operation) > NAME_LIMIT or not (_PLAIN.fullmatch(tool) and _PLAIN.fullmatch(operation)):
         return ()
-    found = tuple(_allreadings_of(tables, tool, operation))
+    found = tuple(_every_reading(tables, tool, operation))
     # The directory's own word on a whole name stands before what is shipped.
     return tuple(each for each in found if not each.operation and each.row.stated) or found
 
 
-def _allreadings_of(tables: Tables, tool: str, operation: str) -> Iterator[Reading]:
+def _every_reading(tables: Tables, tool: str, operation: str) -> Iterator[Reading]:
     words, last = words_of(tool), words_of(operation)
     yield from _named(tables, tool, words, last)
     if last and words[-len(last) :] == last:
