@@ -428,14 +428,19 @@ def _waits(row: Approval, agent: Agent | None) -> bool:
     """Whether whoever asked has nothing to go on with yet: no answer, or one that waits for its paused agent."""
     if row.pending:
         return True
-    paused = agent is not None and agent.paused_at is not None and row.status is not Status.CANCELLED
-    return paused and row.consumed_at is None and row.outcome is Outcome.NONE and row.runtime is Runtime.TURN
+    # Whoever runs it himself may not claim it before, and hears of any other answer at once.
+    held = row.status is Status.APPROVED or (row.status is not Status.CANCELLED and row.runtime is Runtime.TURN)
+    paused = agent is not None and agent.paused_at is not None and row.runtime is not Runtime.DRAFT
+    return paused and held and row.consumed_at is None and row.outcome is Outcome.NONE
 
 
 def _end_of_wait(row: Approval) -> datetime | None:
-    """When whoever asked had the answer; None while there is none, and where it ran unasked."""
+    """When whoever asked had the answer, and could use it; None while there is none, and where it ran unasked."""
     if row.unasked:
         return None
+    if row.valid_until is not None:
+        # From then on it can be claimed: since the answer, or since its agent goes on.
+        return row.valid_until - EXTERNAL_VALID
     return (row.consumed_at if row.runtime is Runtime.TURN else None) or row.decided_at
 
 

@@ -18,7 +18,7 @@ from core.asks import read_ask
 from core.buttons import Verb
 from core.people import Refusal
 from core.rules import Rule, Scope, ScopeKind
-from core.service import Opened, Origin
+from core.service import Claim, Opened, Origin
 from tests.core.office import GROUP, Office, office
 
 RULING = f"""
@@ -497,6 +497,35 @@ async def test_ac09_a_run_whose_answer_waits_for_its_paused_agent_waits_too(here
     # The draft waits still, and nobody for it.
     assert (await here.row(aside)).pending
     assert (state.waiting, state.counts_from) == (False, (await here.row(turn)).consumed_at)
+
+
+async def test_ac09_a_run_that_may_not_claim_before_its_agent_goes_on_waits_until_then(here: Office) -> None:
+    async def asked(run_id: str) -> Approval:
+        ask = read_ask(json.dumps({"agent": "billing", **NOTE, "run_id": run_id}), over="http")
+        found = await here.approvals.open(ask, Origin(asked_by="agent:billing"))
+        assert isinstance(found, Opened)
+        return found.approval
+
+    agents = here.desk.agents
+    allowed, declined = await asked("long"), await asked("other")
+    cards = [await posted(here, row) for row in (allowed, declined)]
+    await agents.pause("billing")
+    for card, verb in zip(cards, (Verb.ALLOW, Verb.DECLINE), strict=True):
+        await press(here, card, verb)
+    here.clock.ahead += timedelta(hours=60)
+    assert isinstance(claim := await here.approvals.claim(allowed.id, 1), Refusal)
+    assert claim.code == "paused"
+    assert (await agents.run("billing", "long")).waiting
+    # A decline is heard at once.
+    assert not (await agents.run("billing", "other")).waiting
+    before = here.clock.now()
+    await agents.resume("billing")
+    state = await agents.run("billing", "long")
+    assert not state.waiting
+    assert state.counts_from is not None
+    assert before <= state.counts_from <= here.clock.now()
+    assert isinstance(await here.approvals.claim(allowed.id, 1), Claim)
+    assert (await agents.run("billing", "long")).counts_from == state.counts_from
 
 
 @pytest.mark.parametrize(("hours", "reminded"), [(24, False), (25, True), (168, True)])
