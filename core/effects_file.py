@@ -69,8 +69,8 @@ class _Overlay:
     def tables(self) -> Tables:
         for path, tool, value in self._each("tools"):
             self._change(tool, effect=_effect(path, value), operations={}, operation_fields=(), fields={},
-                         defaults={}, reaches_nobody=(), sends=frozenset(), spends=frozenset(), stated=True,
-                         reads="", texts=())  # fmt: skip
+                         defaults={}, reaches_nobody=(), sends=frozenset(), spends=frozenset(), words=frozenset(),
+                         stated=True, reads="", texts=())  # fmt: skip
         for path, tool, value in self._each("operations"):
             self._operations(path, tool, value)
         for path, tool, value in self._each("fields"):

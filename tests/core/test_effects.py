@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.approvals import Effect
-from core.effects import SHIPPED, BadEffects, Call, Tables, effect_of, key_of, tables_from
+from core.effects import SHIPPED, BadEffects, Call, Tables, effect_of, key_of, sends_by_an_argument, tables_from
 from core.effects_rows import PAYMENT_PROVIDERS, words_of
 from core.effects_sql import READ_LIMIT, effect_of_sql
 from core.effects_table import FAMILIES, PROGRAMS, TOOLS, _rows
@@ -761,6 +761,9 @@ def test_the_directorys_word_on_a_whole_tool_stands_whatever_its_arguments() -> 
     tables = tables_from({"tools": {"browser.screenshot": "read", "acme.sync": "write"}})
     assert effect("browser", "screenshot", tables, url="https://example.com") is READ
     assert effect("acme.sync", "", tables, delete=True, mode="purge") is WRITE
+    told = tables_from({"tools": {"read_file": "read"}})
+    assert effect("read_file", "", told, path=ADDRESS) is READ
+    assert not sends_by_an_argument(Call("read_file", "", {"path": ADDRESS}), told)
 
 
 def test_a_patch_that_deletes_a_file_is_money() -> None:
