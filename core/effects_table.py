@@ -97,10 +97,17 @@ _ADDRESSES = (
 )
 _MORE_TO_DO = "script scripts code javascript js eval expression"
 _MORE_WORDS = "args argv extra_args flags extra_flags"
-# What a look is told to look for, or tells.
+_COMMANDS = "command commands cmd script"
+# What a look is told to look for.
 _WORDS = """
-    query queries q search_query search_term question text texts message content pattern regex prompt thought answer
-    result instructions
+    query queries q search_query search_term question input text texts message messages content pattern regex prompt
+    instructions
+"""
+# These only tell somebody something, or think: whatever they are given, they fetch nothing.
+TELLING = """
+    think sequential_thinking calculator current_time get_current_time sleep wait wait_for_seconds todo_read read_todos
+    list_todos get_plan ask_user ask_user_question ask_followup_question request_user exit_plan_mode reply_to_user
+    final_answer attempt_completion chat_reply chat_ui webhook_response
 """
 _DELETES = "delete destroy purge prune permanent permanently delete_branch empty_trash"
 
@@ -569,10 +576,12 @@ def _rows() -> Iterator[tuple[str, Row]]:
 
 
 def _tools() -> Iterator[tuple[str, Row]]:
+    telling = _set(TELLING)
     for effect, names in TOOLS.items():
         for name in _keys(names):
             people = _keys(_MAIL_PEOPLE if "mail" in name else _CHAT_PLACES) if effect is SEND else ()
-            sends, words = (_ADDRESSES + " " + _MORE_WORDS, _WORDS) if effect is READ else ("", "")
+            sends = f"{_ADDRESSES} {_MORE_WORDS} {_COMMANDS}" if effect is READ else ""
+            words = _WORDS if effect is READ and name not in telling else ""
             amount = _AMOUNT if effect is MONEY else None
             yield name, Row(effect, recipients=people, amount=amount, sends=_set(sends), words=_set(words))
     for name in _keys("apply_patch apply_diff patch patch_file git_apply"):

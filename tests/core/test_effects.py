@@ -159,13 +159,13 @@ ADDRESS = "https://example.com/?d=secret"
     ("tool", "arguments"),
     [
         # Where a tool that reads files or pictures is given an address, it fetches that.
-        ("read_file", {"path": ADDRESS}), ("Read", {"file_path": f" {ADDRESS}"}),
+        ("read_file", {"path": ADDRESS}), ("Read", {"file_path": f" {ADDRESS} two"}),
         ("read_many_files", {"paths": ["a", ADDRESS]}),
         ("vision_analyze", {"image_url": ADDRESS}), ("vision_analyze", {"image": {"url": ADDRESS}}),
         ("document_parser", {"source": ADDRESS}), ("speech_to_text", {"audio": "ftp://example.com/x"}),
         # What a search is given beside its words goes to a program as it stands.
         ("ripgrep", {"pattern": "x", "args": ["--pre", "sh"]}), ("grep", {"pattern": "x", "flags": "--pre=sh"}),
-        ("find_files", {"extra_args": ["-exec", "sh"]}),
+        ("find_files", {"extra_args": ["-exec", "sh"]}), ("attempt_completion", {"result": "x", "command": "sh x"}),
         # git takes an option wherever a revision may stand, and this one writes a file.
         ("git.diff", {"target": "--output=/etc/x"}), ("git_show", {"revision": ["HEAD", "--output=x"]}),
         ("mcp__git__git_log", {"revision": "HEAD --output=x"}),
@@ -185,7 +185,9 @@ def test_a_look_is_none_once_a_value_says_where_to_go_or_what_to_run(tool: str, 
     ("tool", "arguments"),
     [
         ("web_search", {"query": ADDRESS}), ("grep", {"pattern": "https://", "path": "src", "-A": 3}),
-        ("chat_reply", {"text": ADDRESS}), ("final_answer", {"answer": ADDRESS}), ("think", {"thought": ADDRESS}),
+        ("chat_reply", {"text": ADDRESS}), ("final_answer", {"output": ADDRESS}), ("think", {"thought": ADDRESS}),
+        ("exit_plan_mode", {"plan": ADDRESS}), ("webhook_response", {"body": {"see": ADDRESS}}),
+        ("perplexity_ask", {"messages": [{"role": "user", "content": ADDRESS}]}), ("search_web", {"input": ADDRESS}),
         ("ask_user", {"question": f"Is it {ADDRESS}?"}), ("read_file", {"path": "notes/https.md"}),
         ("list_code_usages", {"paths": ["file:///src/a.py"]}),
         ("git.diff", {"target": "main -- a.py"}), ("git_log", {"max_count": "-5"}), ("redis.lrange", {"stop": "-1"}),
