@@ -94,15 +94,17 @@ def form_of(approval: Approval, token: str, locale: str = "en") -> Form | None:
     if len(fields) == 1:
         prompt = say("edit_prompt_one", locale=locale, field=fields[0].label)
     else:
-        lines = [f"{field.id}: {field.label} = {bounded(field.value, PROMPT_VALUE_LIMIT)}" for field in fields]
-        prompt = "\n".join([fill("edit_prompt_many", locale=locale), *lines])
+        # The labels stand apart, so that a line that is copied and changed is what is typed.
+        labels = [f"{field.id} = {field.label}" for field in fields]
+        lines = [f"{field.id}: {bounded(field.value, PROMPT_VALUE_LIMIT)}" for field in fields]
+        prompt = "\n".join([fill("edit_prompt_many", locale=locale), *labels, "", *lines])
     title = fill("edit_title", locale=locale)
     return Form(title, fields, Verb.EDIT, token, approval.content_revision, prompt)
 
 
 def values_of(text: str, form: Form) -> dict[str, str] | None:
     """What a written reply to the form's prompt fills in, by field id: the whole text where there is one field, else
-    `1: new text` for each that changes; None where it cannot be read."""
+    `1: new text` for each that changes; None where it cannot be read. A label before the new text is no part of it."""
     if len(form.fields) == 1:
         return {form.fields[0].id: text}
     marks = list(_NUMBERED.finditer(text))
@@ -110,8 +112,17 @@ def values_of(text: str, form: Form) -> dict[str, str] | None:
         return None
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     values = {mark[1]: text[mark.end() : end].strip("\n") for mark, end in zip(marks, ends, strict=True)}
-    known = {field.id for field in form.fields}
-    return values if set(values) <= known and len(values) == len(marks) else None
+    known = {field.id: field for field in form.fields}
+    if not set(values) <= set(known) or len(values) != len(marks):
+        return None
+    return {number: _without_label(value, known[number]) for number, value in values.items()}
+
+
+def _without_label(text: str, field: Field) -> str:
+    """The text without its field's label typed before it, unless the text that stands there begins so itself."""
+    label = re.compile(rf"{re.escape(field.label)}[ \t]*[=:][ \t]*(?=\S)", re.IGNORECASE)
+    typed = None if label.match(field.value) else label.match(text)
+    return text[typed.end() :] if typed else text
 
 
 def edited(approval: Approval, values: Mapping[str, str]) -> Edited | Unchanged | Wrong:

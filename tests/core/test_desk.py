@@ -641,6 +641,42 @@ async def test_a_written_edit_is_told_which_numbers_there_are(here: Office) -> N
     assert (row.status, row.content_revision) == (Status.PENDING, 1)
 
 
+MAIL = {
+    "arguments": {"subject": "Your refund", "text": "Hello Ada", "charge": "Charge: ch_1"},
+    "presentation": {
+        "lines": [["Subject", "/subject"], ["Message", "/text"], ["Charge", "/charge"]],
+        "editable": ["/subject", "/text", "/charge"],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("typed", "after"),
+    [
+        ("1: Other subject", {"subject": "Other subject"}),
+        ("1: Subject = Other subject", {"subject": "Other subject"}),
+        ("1: subject: Other subject\n2: Message=Dear Ada", {"subject": "Other subject", "text": "Dear Ada"}),
+        # Of another field, or nothing but the label: that is a text.
+        ("1: Message: read it", {"subject": "Message: read it"}),
+        ("1: Subject:", {"subject": "Subject:"}),
+        ("1: Subjects = many", {"subject": "Subjects = many"}),
+        # The text that stands there begins so itself.
+        ("3: Charge: ch_2", {"charge": "Charge: ch_2"}),
+    ],
+)
+async def test_a_written_edit_is_asked_for_as_it_is_typed_and_a_copied_label_is_no_part_of_it(
+    here: Office, typed: str, after: dict[str, str]
+) -> None:
+    approval, card = await here.card(**MAIL)
+    await here.told(here.press(card, "Edit…"))
+    prompt = await here.prompt()
+    assert prompt.text.splitlines()[1:] == [
+        "1 = Subject", "2 = Message", "3 = Charge", "", "1: Your refund", "2: Hello Ada", "3: Charge: ch_1",
+    ]  # fmt: skip
+    assert "Changed." in (await here.answered(here.say(typed, to=prompt))).text
+    assert json.loads((await here.row(approval)).final_arguments) == MAIL["arguments"] | after
+
+
 async def test_what_waits_is_listed_by_its_title_as_its_card_shows_it(here: Office) -> None:
     await here.ask(tool="sql", presentation={"title": "Count the orders with password=hunter2hunter2 of May"})
     await here.ask(tool="sql", operation="query", presentation={"title": "x" * 150})
