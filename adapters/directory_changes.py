@@ -122,17 +122,25 @@ def tokens_that_go(
     before: Mapping[str, Any], after: Mapping[str, Any], held: Mapping[tuple[str, str], int]
 ) -> list[str]:
     """The bearer tokens that go with who is gone, a line each; `held` counts them by kind and subject."""
-    gone = [
-        (kind, subject)
-        for kind, section in (("person", "people"), ("agent", "agents"))
-        for subject in before.get(section) or ()
-        if subject not in (after.get(section) or {})
-    ]
     return [
         f"- {count} {'token' if count == 1 else 'tokens'} of {kind} {subject}"
-        for kind, subject in gone
+        for kind, section in (("person", "people"), ("agent", "agents"))
+        for subject in _gone(before, after, section)
         if (count := held.get((kind, subject), 0))
     ]
+
+
+def rules_that_go(before: Mapping[str, Any], after: Mapping[str, Any], held: Mapping[str, int]) -> list[str]:
+    """The standing rules that go with an agent, a line each; `held` counts them by agent."""
+    return [
+        f"- {count} {'rule' if count == 1 else 'rules'} of agent {agent}"
+        for agent in _gone(before, after, "agents")
+        if (count := held.get(agent, 0))
+    ]
+
+
+def _gone(before: Mapping[str, Any], after: Mapping[str, Any], section: str) -> list[str]:
+    return [name for name in before.get(section) or () if name not in (after.get(section) or {})]
 
 
 def duration_text(seconds: int) -> str:

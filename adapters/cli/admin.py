@@ -57,6 +57,7 @@ def token(
 ) -> None:
     """Print a new bearer token of an agent or a person. It is shown only now."""
     from adapters.cli.api import path_of
+    from core.wording import say
 
     api = api_of(context)
     directory: dict[str, Any] = api.get(path_of("directory"))
@@ -68,5 +69,5 @@ def token(
     if len(kinds) > 1:
         fail(f"{subject} is both an agent and a person: write agent:{subject} or person:{subject}")
     if not kinds:
-        fail(f"the directory has no agent and no person called {subject}: add it to placet.yaml and `placet apply` it")
+        fail(say("name_unknown", name=subject))
     typer.echo(api.post(path_of("tokens"), {kinds[0]: name})["token"])

@@ -19,6 +19,8 @@ from core.rules import ScopeKind, listed_label
 from core.wording import fill, moment_text
 
 PIPE_WIDTH = 1000
+# What a list shows of a title; `placet show` has all of it.
+REQUEST_COLUMNS = 48
 
 
 def print_json(value: Any) -> None:
@@ -37,7 +39,9 @@ def print_approvals(rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
     for row, identifier in zip(rows, short, strict=True):
         cells = (identifier, short_time(now, row["created_at"]), row["agent"], request_of(row), row["effect"],
                  status_of(row), expires_in(now, row))  # fmt: skip
-        table.add_row(*(Text(seen(cell)) for cell in cells))
+        texts = [Text(seen(cell)) for cell in cells]
+        texts[3].truncate(REQUEST_COLUMNS, overflow="ellipsis")
+        table.add_row(*texts)
     print_table(table)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from adapters.directory_changes import changes, tokens_that_go
+from adapters.directory_changes import changes, rules_that_go, tokens_that_go
 from adapters.directory_file import DirectoryError, read_directory
 from adapters.directory_written import written
 from adapters.http.approvals import door
@@ -24,6 +24,7 @@ from adapters.http.views import View
 from core.approvals import Approval
 from core.people import PAIRING_LIFETIME, hash_of
 from core.ports import Ledger
+from core.wording import say
 
 log = logging.getLogger("placet.http")
 
@@ -73,7 +74,7 @@ async def link(request: Request, services: Using, caller: ByAdmin) -> LinkView:
     by = caller.subject or caller.id
     code = await services.store.write(lambda ledger: services.directory.issue_pairing(ledger, body.person, by, now))
     if code is None:
-        raise unknown("person")
+        raise unknown("person", body.person)
     log.info("link code made", extra={"kind": "person", "subject": body.person, "by": by})
     return LinkView(person=body.person, code=code, expires_at=now + PAIRING_LIFETIME)
 
@@ -94,13 +95,13 @@ async def token(request: Request, services: Using, caller: ByAdmin) -> TokenView
 
     token_id = await services.store.write(work)
     if token_id is None:
-        raise unknown(kind)
+        raise unknown(kind, subject)
     log.info("token made", extra={"kind": kind, "subject": subject, "by": caller.subject or caller.id})
     return TokenView(id=token_id, kind=kind, subject=subject, token=secret)
 
 
-def unknown(kind: str) -> Problem:
-    detail = f"{kind}: the directory has no such {kind}; add it to placet.yaml and run placet apply."
+def unknown(kind: str, name: str) -> Problem:
+    detail = say("agent_unknown", agent=name) if kind == "agent" else say("person_unknown", person=name)
     return Problem(f"unknown_{kind}", detail, field=kind)
 
 
@@ -132,7 +133,12 @@ async def apply(
 
     def compare(ledger: Ledger) -> list[str]:
         before: Mapping[str, Any] = ledger.directory()
-        return changes(before, wanted) + tokens_that_go(before, wanted, ledger.tokens_held())
+        rules = {agent.id: len(ledger.rules(agent.id)) for agent in ledger.agents()}
+        return [
+            *changes(before, wanted),
+            *tokens_that_go(before, wanted, ledger.tokens_held()),
+            *rules_that_go(before, wanted, rules),
+        ]
 
     if dry_run:
         return ChangesView(changes=await services.store.read(compare))

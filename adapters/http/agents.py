@@ -23,6 +23,7 @@ from core.approvals import Agent, Mode, Outcome, Person, Runtime, Status, Update
 from core.people import Refusal
 from core.ports import Ledger
 from core.rules import BadRule, Rule, Scope, ScopeKind, scope_named
+from core.wording import say
 
 router = APIRouter(prefix="/v1", tags=["agents"])
 
@@ -194,7 +195,7 @@ async def scope_of(services: Services, agent: str, body: RuleBody) -> Scope:
     def find(ledger: Ledger) -> Scope:
         known = ledger.agent(agent)
         if known is None:
-            raise Problem("unknown_agent", f"The directory does not know an agent {agent}.")
+            raise Problem("unknown_agent", say("agent_unknown", agent=agent))
         tables = door(services).books.of(ledger, known).tables
         try:
             money = body.ceiling is not None

@@ -111,7 +111,7 @@ class ApprovalView(View):
     waiting_for: list[str] = Field(
         description="Who is asked, those of the escalation with them once it has come; empty once it is final."
     )
-    undeliverable: bool = Field(description="True when no card of it can be seen by anybody.")
+    undeliverable: bool = Field(description="True while it waits and no card of it can be seen by anybody.")
     undeliverable_reason: str | None
     needed: int = Field(description="How many must allow it.")
     allowed_by: list[str] = Field(description="Where several must: who has allowed what stands.")
@@ -218,8 +218,8 @@ def view_of(
         revision=approval.revision, content_revision=approval.content_revision, created_at=approval.created_at,
         expires_at=approval.expires_at, valid_until=approval.valid_until,
         waiting_for=list(asks_of(approval)) if approval.pending else [],
-        undeliverable=approval.undeliverable is not None,
-        undeliverable_reason=approval.undeliverable,
+        undeliverable=approval.pending and approval.undeliverable is not None,
+        undeliverable_reason=approval.undeliverable if approval.pending else None,
         needed=approval.needed, allowed_by=list(allowed_by), escalated=approval.escalated_at is not None,
         paused=paused, generation=approval.generation, edited_by=approval.edited_by, edited_at=approval.edited_at,
         editable=editable_of(approval) if whole else None,

@@ -39,6 +39,7 @@ NEEDS_PERSON = (
     "placet: the admin token cannot answer an approval: make a person's token with `placet token PERSON` and set "
     "PLACET_TOKEN\n"
 )
+UNKNOWN = "The directory has no {}: add it to placet.yaml and run placet apply."
 
 
 @pytest.fixture(autouse=True)
@@ -266,6 +267,24 @@ async def test_an_undeliverable_approval_is_marked(server: Served) -> None:
     await server.api.approvals.mark_undeliverable(row["id"], "the chat is gone")
     assert "pending, undeliverable" in (await server.run("admin", "approvals")).out
     assert "\nundeliverable: the chat is gone\n" in (await server.run("admin", "show", row["id"])).out
+    await server.run("dana", "decline", row["id"])
+    for ended in (
+        await server.run("admin", "approvals", "--status", "declined"),
+        await server.run("admin", "show", row["id"]),
+    ):
+        assert "declined" in ended.out
+        assert "undeliverable" not in ended.out
+    settled = json.loads((await server.run("admin", "show", row["id"], "--json")).out)
+    assert (settled["undeliverable"], settled["undeliverable_reason"]) == (False, None)
+
+
+async def test_a_long_title_is_cut_in_the_list_and_whole_elsewhere(server: Served) -> None:
+    title = "Refund the charge of the customer who was charged twice in the spring sale"
+    row = await server.api.ask(presentation={"title": title})
+    listed = (await server.run("admin", "approvals")).out
+    assert "  Refund the charge of the customer who was charg…  money  " in listed
+    assert json.loads((await server.run("admin", "approvals", "--json")).out)[0]["card"]["title"] == title
+    assert title in (await server.run("admin", "show", row["id"])).out
 
 
 async def test_s7_an_expired_row_is_not_offered(server: Served) -> None:
@@ -485,7 +504,7 @@ async def test_the_mode_is_shown_and_set(server: Served) -> None:
     assert json.loads((await server.run("admin", "mode", "billing", "--json")).out)["mode"] == "everything"
     for who in ("ola", "billing"):
         assert (await server.run(who, "mode", "billing", "money_only")).code == 1
-    assert "does not know an agent zoe" in (await server.run("admin", "mode", "zoe")).line
+    assert (await server.run("admin", "mode", "zoe")).line == UNKNOWN.format("agent called zoe")
     assert json.loads((await server.run("admin", "mode", "billing", "--json")).out)["mode"] == "everything"
 
 
@@ -592,6 +611,7 @@ async def test_a_rule_for_money_is_made_by_an_administrator_with_a_ceiling_and_a
 
 
 async def test_an_agent_that_is_called_like_a_command_is_listed(server: Served) -> None:
+    assert (await server.run("admin", "rules", "zed")).line == UNKNOWN.format("agent called zed")
     await server.api.apply(DIRECTORY.replace("  support: {owner: dana}", "  remove: {owner: dana}"))
     assert (await server.run("dana", "rules", "list", "remove")).out.startswith("remove has no standing rules")
 
@@ -612,11 +632,18 @@ async def test_apply_prints_what_changed_and_then_nothing(server: Served, tmp_pa
 async def test_a_dry_run_tells_what_would_go_tokens_and_all_and_changes_nothing(server: Served, tmp_path: Path) -> None:
     file = tmp_path / "placet.yaml"
     file.write_text(DIRECTORY.replace("  ola:  {name: Ola Berg}\n", "").replace("  support: {owner: dana}\n", ""))
-    gone = ["- person ola", "- agent support", "- 1 token of person ola", "- 1 token of agent support"]
+    for host in ("example.com", "example.org"):
+        rule = ("--tool", "http", "--operation", "GET", "--scope", f"host=GET https://{host}")
+        assert (await server.run("admin", "rules", "add", "support", *rule)).code == 0
+    gone = [
+        "- person ola", "- agent support", "- 1 token of person ola", "- 1 token of agent support",
+        "- 2 rules of agent support",
+    ]  # fmt: skip
     for _ in range(2):
         tried = await server.run("admin", "apply", str(file), "--dry-run")
         assert (tried.code, tried.out.splitlines(), tried.err) == (0, gone, "Nothing was applied.\n")
     assert (await server.run("support", "approvals")).code == 0
+    assert "example.org" in (await server.run("admin", "rules", "support")).out
     applied = await server.run("admin", "apply", str(file))
     assert (applied.out.splitlines(), applied.err) == (gone, "")
     assert (await server.run("support", "approvals")).code == 1
@@ -642,7 +669,7 @@ async def test_link_prints_the_line_to_send(server: Served) -> None:
     assert len(code) >= 22
     assert "15 minutes" in ended.err
     assert f"/placet link {code}" in ended.err
-    assert "no such person" in (await server.run("admin", "link", "zed")).line
+    assert (await server.run("admin", "link", "zed")).line == UNKNOWN.format("person called zed")
     assert (await server.run("dana", "link", "dana")).code == 1
 
 
@@ -652,7 +679,8 @@ async def test_token_prints_a_token_that_works(server: Served) -> None:
     server.api.tokens["dana again"] = ended.out.strip()
     row = await server.api.ask()
     assert (await server.run("dana again", "approve", f"{row['id']}@1")).code == 0
-    assert "no agent and no person called zed" in (await server.run("admin", "token", "zed")).line
+    assert (await server.run("admin", "token", "zed")).line == UNKNOWN.format("agent and no person called zed")
+    assert (await server.run("admin", "token", "agent:zed")).line == UNKNOWN.format("agent called zed")
     assert (await server.run("dana", "token", "dana")).code == 1
 
 
