@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from core.approvals import AUTO, Approval, Attachment, Button, Card, Effect, Line, Outcome, Runtime, Status, Tone
@@ -56,7 +57,8 @@ class Surroundings:
 
     `people` maps ids to names. `unlisted_run`: the directory does not list the activity that would run for the agent's
     tool. `allowed`: the names of those whose Allow counts, or did, where several are needed. `always`: a standing rule
-    may be made of this call. `url_fields`: the arguments that the table of effects calls the address, by key.
+    may be made of this call. `url_fields` and `recipients`: the arguments that the table of effects calls the address,
+    and whom it reaches, by key.
     """
 
     people: Mapping[str, str] = field(default_factory=dict)
@@ -65,6 +67,7 @@ class Surroundings:
     paused: bool = False
     always: bool = False
     url_fields: frozenset[str] = frozenset()
+    recipients: frozenset[str] = frozenset()
 
 
 def card_of(
@@ -218,7 +221,18 @@ def _call_of(approval: Approval, around: Surroundings, redaction: Redaction, loc
     lines, shown = _presented(presentation.get("lines") or [], arguments, redaction, locale)
     said = {line.value for line in lines[:MAX_LINES] if not line.claim}
     addresses = _addresses(arguments, (), around.url_fields)
-    facts = _facts(presentation, arguments, addresses, redaction, locale, shown, said)
+    reached = [
+        key for key, member in _members(arguments)
+        if key_of(key) in around.recipients and member not in (None, "", [], {})
+    ]  # fmt: skip
+    facts = _facts(presentation, arguments, addresses, reached, redaction, locale, shown, said)
+    listed = {wanted.label for wanted in islice(_unlisted(arguments, shown), MAX_LINES - len(lines[:MAX_LINES]))}
+    for key in reached:
+        value = _Wanted(fill("line_recipient", locale=locale), *raw_text(arguments[key]))
+        if key not in listed and value.value not in said:
+            # Whom it reaches stands on the card, however much stands there besides.
+            facts.append(value)
+            shown.add((key,))
     behalf = redaction.text(people.get(approval.on_behalf_of or "", approval.on_behalf_of or ""))
     if behalf:
         facts.append(_Wanted(fill("line_on_behalf_of", locale=locale), behalf, claim=True))
@@ -280,6 +294,7 @@ def _facts(
     presentation: Mapping[str, Any],
     arguments: Any,
     addresses: Iterable[tuple[_Path, str]],
+    reached: Sequence[str],
     redaction: Redaction,
     locale: str,
     shown: set[_Path],
@@ -299,8 +314,10 @@ def _facts(
         source = presentation.get(key) or ""
         found = value_at(arguments, source) if source.startswith("/") else None
         value, is_json = raw_text(redaction.text(source) if found is None else found)
+        # Where it is known which arguments say whom a call reaches, any other is only said to.
+        own = key == "recipient" and found is not None and reached and parts_of(source)[0] not in reached
         if source and value not in seen:
-            facts.append(_Wanted(name, value, is_json, claim=found is None))
+            facts.append(_Wanted(name, value, is_json, claim=found is None or bool(own)))
             seen.add(value)
         if found is not None:
             shown.add(parts_of(source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -15,7 +15,7 @@ from core.asking import Held, Unasked, decide_whether_to_ask, effect_to_judge
 from core.asks import Presentation
 from core.effects import Call, readings_of
 from core.effects_file import tables_from
-from core.effects_rows import Tables
+from core.effects_rows import Row, Tables
 from core.ports import Ledger
 from core.rules import Rule, RuleBook, Scope, covers, scopes_for
 
@@ -81,16 +81,17 @@ class RuleBooks:
         """How far a row's call would reach with other arguments."""
         return self.effect(ledger, agent, call_of(approval, agent, arguments))
 
-    def url_fields(self, ledger: Ledger, agent: Agent | None, approval: Approval) -> frozenset[str]:
-        """The arguments of a row's tool that say where it goes, by key; none when that cannot be read."""
-        if agent is None:
-            return frozenset()
+    def named(
+        self, ledger: Ledger, agent: Agent | None, approval: Approval, of: Callable[[Row], Iterable[str]]
+    ) -> frozenset[str]:
+        """The arguments that the table names for a row's tool, by key; none when that cannot be read."""
         try:
-            readings = readings_of(self.of(ledger, agent).tables, approval.tool, approval.operation)
+            tables = self.of(ledger, agent).tables if agent is not None else _tables_of(ledger)
+            readings = readings_of(tables, approval.tool, approval.operation)
         except FAULTS as error:
             self._report(agent, error)
             return frozenset()
-        return frozenset(name for each in readings for name in each.row.url_fields)
+        return frozenset(name for each in readings for name in of(each.row))
 
     def scopes_for(self, ledger: Ledger, agent: Agent, approval: Approval) -> Sequence[Scope]:
         """The scopes that a card of this row may offer; none when that cannot be judged."""

@@ -288,7 +288,8 @@ class Approvals:
             people=self.directory.names(ledger, approval),
             unlisted_run=runs_unlisted(approval.tool, json.loads(approval.run) if approval.run else None, agent),
             allowed=allowed,
-            url_fields=self.books.url_fields(ledger, agent, approval),
+            url_fields=self.books.named(ledger, agent, approval, lambda row: row.url_fields),
+            recipients=self.books.named(ledger, agent, approval, lambda row: row.recipients),
             paused=agent is not None and agent.paused_at is not None,
             always=buttons and approval.pending and bool(self.judge.offers(ledger, approval, agent)),
         )

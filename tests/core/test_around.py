@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from core.agents import Heard
-from core.approvals import Actor, Agent, Approval, Message, Mode, Outcome, Posted, Press, Reply, Status
+from core.approvals import Actor, Agent, Approval, Kind, Message, Mode, Outcome, Posted, Press, Reply, Status
 from core.asks import read_ask
 from core.buttons import Verb
 from core.people import Refusal
@@ -556,6 +556,25 @@ async def test_a092_the_address_of_a_call_is_where_the_directory_says_it_stands(
     text = here.seen().message(int(card.message_id or 0)).text
     assert "Address: https://one.example/a" in text
     assert "Address: https://two.example" in text
+
+
+async def test_whom_a_call_reaches_is_whom_the_table_says_not_whom_its_agent_points_at(here: Office) -> None:
+    aside = {f"option{n}": n for n in range(6)} | {"note": "bob@example.com"}
+
+    async def shown(more: dict[str, Any], recipient: str | None) -> str:
+        approval = await here.ask(tool="send_email", arguments=aside | more, presentation={"recipient": recipient})
+        assert await here.post(approval) == ["posted"]
+        rows = await here.store.read(lambda ledger: ledger.posted_for(approval.id, Kind.CARD))
+        return str(here.seen().message(int(rows[0].message_id or 0)).text)
+
+    text = await shown({"to": "eve@example.com", "bcc": ["all@example.com"]}, "/note")
+    assert "Recipient (agent's words): bob@example.com" in text
+    assert "Recipient: eve@example.com" in text
+    assert 'Recipient: ["all@example.com"]' in text
+    text = await shown({"to": "eve@example.com"}, "/to")
+    assert text.count("eve@example.com") == 1
+    assert "Recipient: eve@example.com" in text
+    assert "Recipient: eve@example.com" in await shown({"to": "eve@example.com"}, None)
 
 
 async def test_in_private_a_plain_message_answers_the_only_card_that_waits(here: Office) -> None:
