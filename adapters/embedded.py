@@ -36,6 +36,8 @@ NAMESPACE = "default"
 TEMPORAL_PORT = 7233
 READY_S = 30.0
 LOCK_WAIT_S = 20.0
+LOOK_S = 0.2
+AGAIN_FIRST_S, AGAIN_MOST_S = 1.0, 30.0
 LOG_BYTES = 16 * 1024 * 1024
 
 
@@ -55,6 +57,7 @@ class Server(ABC):
         self.port = 0
         self._lock = lock
         self._keeper: subprocess.Popen[bytes] | None = None
+        self._to_end = False
 
     @property
     def address(self) -> str:
@@ -95,15 +98,46 @@ class Server(ABC):
         self._launch()
         return await self._becomes_ready()
 
+    async def keep(self) -> None:
+        """Start the server again whenever it ends unasked: at once, then ever more slowly. Never returns."""
+        clock = asyncio.get_running_loop()
+        pause = 0.0
+        while True:
+            began = clock.time()
+            code = await self._died()
+            if clock.time() - began > AGAIN_MOST_S:
+                pause = 0.0
+            told = {"service": self.name, "address": self.address, "code": code, "again_s": pause}
+            log.warning("server ended", extra=told)
+            while True:
+                await asyncio.sleep(pause)
+                pause = min(max(2 * pause, AGAIN_FIRST_S), AGAIN_MOST_S)
+                try:
+                    await self.start()
+                    break
+                except (EmbeddedError, OSError) as error:
+                    told = {"service": self.name, "error": str(error), "again_s": pause}
+                    log.warning("server not started", extra=told)
+
+    async def _died(self) -> int:
+        """Wait until it ends unasked; its exit code, as a shell counts a signal."""
+        while True:
+            keeper = self._keeper
+            if keeper is not None and keeper.poll() is not None and not self._to_end:
+                return keeper.returncode if keeper.returncode >= 0 else 128 - keeper.returncode
+            await asyncio.sleep(LOOK_S)
+
     async def stop(self) -> None:
         """Ask the server to end and wait until it has; it is killed after 8 s."""
+        self._to_end = True
         if self._keeper is None:
             return
         self._close_pipe()
         await self._ended(2 * keeper.STOP_S + 1)
 
     async def kill(self) -> None:
-        """End the server at once, as a crash would."""
+        """End the server at once, as a crash would, and leave it so."""
+        self._to_end = True
         if self._keeper is None:
             return
         os.killpg(self._keeper.pid, signal.SIGKILL)
@@ -112,6 +146,7 @@ class Server(ABC):
 
     def _launch(self) -> None:
         command = self.command()
+        self._to_end = False
         if self.log_path.exists() and self.log_path.stat().st_size > LOG_BYTES:
             self.log_path.replace(self.log_path.with_suffix(".log.1"))
         with self.log_path.open("ab") as output:
@@ -223,7 +258,8 @@ class ValkeyServer(Server):
 
 
 class Embedded:
-    """The services of one data folder, as an async context manager: started on entry, stopped on exit.
+    """The services of one data folder, as an async context manager: started on entry, stopped on exit. One that ends in
+    between is started again.
 
     A folder serves one Placet at a time; a second one is refused. The servers end when this process does, also when
     it is killed; what they acknowledged is there at the next start.
@@ -236,6 +272,7 @@ class Embedded:
         self.redis: ValkeyServer | None = None
         self._wanted = (temporal, redis, ui)
         self._locks: tuple[int, ...] = ()
+        self._kept: list[asyncio.Task[None]] = []
 
     @property
     def temporal_address(self) -> str:
@@ -269,6 +306,7 @@ class Embedded:
         except BaseException:
             await self._stop()
             raise
+        self._kept = [asyncio.create_task(server.keep(), name=server.name) for server in self._servers()]
         return self
 
     async def __aexit__(
@@ -280,6 +318,9 @@ class Embedded:
         return [server for server in (self.temporal, self.redis) if server is not None]
 
     async def _stop(self) -> None:
+        for task in self._kept:
+            task.cancel()
+        await asyncio.gather(*self._kept, return_exceptions=True)
         try:
             await asyncio.gather(*(server.stop() for server in self._servers()))
         finally:

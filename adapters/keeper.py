@@ -31,6 +31,11 @@ def die_with_keeper() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def end_as(code: int) -> None:
+    # As a shell tells of a signal: 137 for a kill.
+    os._exit(code if code >= 0 else 128 - code)
+
+
 def keep(command: list[str], lock: int) -> None:
     """Run `command` until standard input closes or SIGTERM comes; exits with the server's code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -40,7 +45,7 @@ def keep(command: list[str], lock: int) -> None:
     server = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, pass_fds=(lock,) if lock >= 0 else (), preexec_fn=die_with_keeper
     )
-    threading.Thread(target=lambda: os._exit(server.wait() & 0xFF), daemon=True).start()
+    threading.Thread(target=lambda: end_as(server.wait()), daemon=True).start()
     try:
         while os.read(0, 4096):
             pass

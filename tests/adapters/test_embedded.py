@@ -193,7 +193,88 @@ def test_a_server_ends_with_its_keeper(tmp_path: Path) -> None:
         assert owner.servers_end()
 
 
-async def test_a_server_that_crashed_is_started_again_at_the_same_address(tmp_path: Path) -> None:
+async def test_a_killed_server_is_told_of_and_answers_again_at_the_same_address_with_what_it_had(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Embedded(tmp_path) as services:
+        addresses = services.redis_url, services.temporal_address
+        client = await Client.connect(services.temporal_address)
+        handle = await client.start_workflow("Waits", id="approval-1", task_queue="nobody")
+        async with Redis.from_url(services.redis_url) as redis:
+            await redis.set("key", "kept")
+        caplog.clear()
+        for process in (killed := {each.name(): each for each in servers_in(tmp_path)}).values():
+            if process.name() in {"temporal", "valkey-server"}:
+                process.kill()
+        assert await answers_again(services, killed)
+        # The client that was there before, as the workers are.
+        assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+        async with Redis.from_url(services.redis_url) as redis:
+            assert await redis.get("key") == b"kept"
+        assert (services.redis_url, services.temporal_address) == addresses
+    lines = [(line.levelname, line.__dict__["service"], line.__dict__["code"])
+             for line in caplog.records if line.message == "server ended"]  # fmt: skip
+    assert sorted(lines) == [("WARNING", "temporal", 137), ("WARNING", "valkey", 137)]
+    assert not servers_in(tmp_path)
+
+
+async def test_a_server_that_dies_again_and_again_is_started_at_once_and_then_ever_more_slowly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Embedded(tmp_path, temporal=False) as services:
+        for _ in range(2):
+            killed = {each.name(): each for each in servers_in(tmp_path)}
+            killed["valkey-server"].kill()
+            assert await answers_again(services, killed)
+    lines = [line.__dict__["again_s"] for line in caplog.records if line.message == "server ended"]
+    assert lines == [0.0, 1.0]
+
+
+async def test_a_server_that_cannot_be_started_again_is_tried_until_it_can(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Embedded(tmp_path, temporal=False) as services:
+        killed = {each.name(): each for each in servers_in(tmp_path)}
+        files = next((tmp_path / "valkey").glob("*/*.manifest"))
+        whole = files.read_bytes()
+        files.write_text("nothing that can be read")
+        killed["valkey-server"].kill()
+        async with asyncio.timeout(20):
+            while not (refused := [line for line in caplog.records if line.message == "server not started"]):
+                await asyncio.sleep(0.05)
+        assert refused[0].levelname == "WARNING"
+        assert str(tmp_path / "valkey.log") in refused[0].__dict__["error"]
+        files.write_bytes(whole)
+        assert await answers_again(services, killed)
+
+
+def test_a_server_that_was_started_again_ends_with_its_owner_too(tmp_path: Path) -> None:
+    with owner_of(tmp_path) as owner:
+        first = next(process for process in owner.servers if process.name() == "valkey-server")
+        first.kill()
+        deadline = time.monotonic() + 20
+        family: list[psutil.Process] = []
+        while first in family or "valkey-server" not in names(family):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+            family = [each for each in psutil.Process(owner.process.pid).children(recursive=True) if living(each)]
+        owner.servers = family
+        os.kill(owner.process.pid, signal.SIGKILL)
+        assert owner.servers_end()
+
+
+async def answers_again(services: Embedded, killed: dict[str, psutil.Process]) -> bool:
+    """Whether every server answers within 30 s, and none of those that were killed."""
+    servers = [server for server in (services.redis, services.temporal) if server is not None]
+    async with asyncio.timeout(30):
+        while any(living(process) for process in killed.values()):
+            await asyncio.sleep(0.02)
+        while not all([await server.answers() for server in servers]):
+            await asyncio.sleep(0.05)
+    return True
+
+
+async def test_a_server_that_was_ended_on_purpose_is_started_at_the_same_address(tmp_path: Path) -> None:
     async with Embedded(tmp_path) as services:
         assert services.redis is not None
         assert services.temporal is not None

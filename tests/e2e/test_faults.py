@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
 import pytest
 
+from adapters.embedded import Embedded
 from core.approvals import Status
 from tests.e2e.stack import ARGUMENTS, DANA, GROUP, OLA, Servers, Stack, eventually, servers_in, stack, words
 from tests.services import PostgresServer
@@ -185,3 +187,25 @@ async def test_a_call_that_breaks_off_is_unknown_and_never_repeated(on_sqlite: S
         await on_sqlite.seen.press(await on_sqlite.seen.card(number=2), "Decline", by=OLA)
         await asyncio.wait_for(again.result(), 60)
     assert on_sqlite.caller.ran == [ARGUMENTS]
+
+
+@pytest.mark.parametrize("name", ["temporal", "valkey-server"])
+async def test_with_an_embedded_server_killed_what_was_asked_before_and_after_is_decided_and_runs(
+    tmp_path: Path, sqlite_url: str, name: str
+) -> None:
+    async with Embedded(tmp_path / "servers") as own:
+        assert own.temporal is not None
+        assert own.redis is not None
+        async with stack(tmp_path, sqlite_url, (own.temporal, own.redis)) as whole, whole.app():
+            before = await whole.caller.ask()
+            card = await whole.seen.card()
+            family = [each for each in psutil.Process().children(recursive=True) if each.name() == name]
+            (server,) = [each for each in family if Path(each.cwd()).is_relative_to(own.data_dir)]
+            server.kill()
+            told = await whole.seen.press(card, "Allow")
+            assert told.startswith("Allowed.")
+            after = await whole.caller.ask()
+            await whole.seen.press(await whole.seen.card(number=2), "Allow")
+            for asked in (before, after):
+                assert (await asyncio.wait_for(asked.result(), 60))["outcome"] == "sent"
+            assert whole.caller.ran == [ARGUMENTS, ARGUMENTS]
