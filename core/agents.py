@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from core import changes
 from core.approvals import (
-    Actor,
     Agent,
     Approval,
     Button,
@@ -29,12 +28,12 @@ from core.approvals import (
 from core.buttons import Verb, rule_token
 from core.changes import EXTERNAL_VALID, Answer
 from core.identifiers import new_id
-from core.judging import NOTE_LIMIT, storable
+from core.judging import NOTE_LIMIT, not_linked, storable
 from core.people import Refusal
 from core.ports import Ledger
 from core.rules import BadRule, Rule, Scope, ceiling_of, label_of_rule, listed_label
 from core.service import Approvals
-from core.wording import is_affirmative, moment_text, say, say_on
+from core.wording import is_affirmative, moment_text, say
 
 log = logging.getLogger("placet.agents")
 
@@ -411,11 +410,6 @@ class Agents:
     @staticmethod
     def _note(event: str, agent_id: str, person: Person | None, **more: object) -> None:
         log.info(event, extra={"agent": agent_id, "by": _by(person), **more})
-
-
-def not_linked(actor: Actor, locale: str) -> Reply:
-    text = say_on(actor.platform, "not_linked", locale=locale, platform=actor.platform)
-    return Reply(text, Tone.ALERT, refused=True, result="not_linked")
 
 
 def refused(refusal: Refusal, agent_id: str, locale: str, *, not_yours: str = "agent_not_yours") -> Reply:

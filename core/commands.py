@@ -7,9 +7,10 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 
-from core.agents import not_linked, refused
-from core.approvals import Actor, Agent, Approval, Destination, Message, Mode, Person, Press, Reply, Tone
+from core.agents import refused
+from core.approvals import Actor, Agent, Approval, Destination, Message, Mode, Permission, Person, Press, Reply, Tone
 from core.desk import Desk
+from core.judging import not_linked
 from core.people import Refusal
 from core.ports import Ledger, Telling
 from core.service import Approvals
@@ -115,7 +116,7 @@ class ChatCommands:
 
     async def rules(self, actor: Actor, agent: str) -> Reply:
         """The standing rules of an agent, with buttons that take them back."""
-        found = await self._agent(actor, agent, self.approvals.directory.may_rule)
+        found = await self._agent(actor, agent, self.approvals.directory.may_rule, not_yours="rules_not_yours")
         if isinstance(found, Reply):
             return found
         person, known, language = found
@@ -168,19 +169,25 @@ class ChatCommands:
         return frozenset(group for role in roles for group in role.groups if group.startswith(f"{platform}:"))
 
     async def _agent(
-        self, actor: Actor, name: str, may: Callable[[Agent, Person], bool], *, guess: bool = True
+        self,
+        actor: Actor,
+        name: str,
+        may: Callable[[Agent, Person], bool],
+        *,
+        guess: bool = True,
+        not_yours: str = "agent_not_yours",
     ) -> Reply | tuple[Person, Agent, str]:
         """Who asks, the agent they name, and their language; or what they are told instead.
 
         A person who may do it for one agent only need not name it, where that may be guessed.
         """
 
-        def find(ledger: Ledger) -> tuple[Person | None, list[Agent], str]:
+        def find(ledger: Ledger) -> tuple[Person | None, list[Agent], bool, str]:
             person = self.approvals.directory.person_at(ledger, actor)
             agents = [agent for agent in ledger.agents() if person is not None and may(agent, person)]
-            return person, agents, self._language(ledger, actor, person)
+            return person, agents, ledger.agent(name) is not None, self._language(ledger, actor, person)
 
-        person, theirs, language = await self.approvals.store.read(find)
+        person, theirs, there, language = await self.approvals.store.read(find)
         self.approvals.spoken.note(actor, person.language if person else "")
         if person is None:
             return not_linked(actor, language)
@@ -193,7 +200,8 @@ class ChatCommands:
             return Reply(say("agent_which", locale=language, known=known), Tone.ALERT, result="agent_which")
         agent = next((agent for agent in theirs if agent.id == name), None)
         if agent is None:
-            # Whether there is such an agent is no business of whoever may do nothing with it.
-            text = say("agent_none_such", locale=language, agent=name)
+            # Whether there is such an agent is no business of whoever sees nothing of what it asks.
+            sees = not person.permissions.isdisjoint((Permission.VIEW, Permission.ANSWER))
+            text = say(not_yours if there and sees else "agent_none_such", locale=language, agent=name)
             return Reply(text, Tone.ALERT, refused=True, result="not_yours")
         return person, agent, language

@@ -9,6 +9,7 @@ from datetime import datetime
 from core import changes
 from core.approvals import (
     AUTO,
+    Actor,
     Agent,
     Approval,
     AuditLine,
@@ -36,7 +37,7 @@ from core.people import Directory, Refusal, route_of
 from core.ports import Clock, Ledger
 from core.rulebooks import RuleBooks
 from core.rules import Rule, Scope, ScopeKind, label_of
-from core.wording import is_affirmative, say, say_on, when_text
+from core.wording import in_language, is_affirmative, say, say_on, tells_of_a_rule, when_text
 
 NOTE_LIMIT = 4000
 # What the button of a rule's scope says at most; a scope whose words are longer is not offered (design section 6).
@@ -111,9 +112,7 @@ class Judge:
         if not self._from_its_place(ledger, posted, press):
             return Judged(Reply(say("wrong_place", locale=locale), Tone.ALERT, refused=True, result="wrong_place"))
         if person is None:
-            platform = press.actor.platform
-            text = say_on(platform, "not_linked", locale=locale, platform=platform)
-            return Judged(_refused(approval, "not_linked", text))
+            return Judged(not_linked(press.actor, locale, approval.id))
         while True:
             # Before any row of it is changed.
             agent = ledger.agent(approval.agent, "update" if press.verb in SCOPES else "")
@@ -148,7 +147,10 @@ class Judge:
         waiting = [(posted, row) for posted, row in ledger.waiting_in(press.message) if not changes.due(row, now)]
         if len(waiting) == 1:
             return waiting[0]
-        locale = self.directory.language(ledger, press.message, person=ledger.person_of(press.actor))
+        person = ledger.person_of(press.actor)
+        locale = self.directory.language(ledger, press.message, person=person)
+        if person is None:
+            return not_linked(press.actor, locale)
         key = "which_one" if waiting else "reply_to_card"
         return Reply(say_on(press.actor.platform, key, locale=locale), Tone.QUIET, result=key)
 
@@ -247,8 +249,9 @@ class Judge:
             reply = by.said(approval, answered_key(approval, by.agent), Tone.GOOD, agent=approval.agent,
                             tool=approval.tool)  # fmt: skip
         else:
+            result = "too_late" if approval.status is Status.EXPIRED else "already_decided"
             reply = Reply(self.what_happened(ledger, approval, by.now, by.locale), Tone.ALERT,
-                          approval_id=approval.id, result="too_late")  # fmt: skip
+                          approval_id=approval.id, result=result)  # fmt: skip
         return replace(reply, redraw=redraw)
 
     # Edits
@@ -282,8 +285,8 @@ class Judge:
         changed = changes.edit(ledger, approval, said, edit.arguments, edit.digest, effect, by.now)
         if changed is None:
             return None
-        reply = replace(by.said(changed, "edited", Tone.GOOD), redraw=True)
-        return Judged(reply, changed)
+        reply = by.said(changed, "edited_votes" if changed.needed > 1 else "edited", Tone.GOOD)
+        return Judged(replace(reply, redraw=True, result="edited"), changed)
 
     def reach_of(self, ledger: Ledger, agent: Agent | None, approval: Approval, arguments: str) -> Effect | None:
         """The effect of a row's call with other arguments, which is never less than it was; None where other people, or
@@ -458,11 +461,16 @@ class Judge:
         if approval.status is Status.CANCELLED:
             return say("already_cancelled", locale=locale, when=when)
         if approval.decided_by == AUTO:
-            return say("already_unasked", locale=locale, when=when, label=approval.note or "")
+            label = in_language(approval.note or "", locale)
+            return say("already_unasked", locale=locale, when=when, label=label)
         what = say("status_approved" if approval.status is Status.APPROVED else "status_declined", locale=locale)
         person = ledger.person(approval.decided_by) if approval.decided_by else None
         who = person.name if person else approval.decided_by or say("somebody", locale=locale)
-        return say("already_decided", locale=locale, who=who, what=what, when=when, where=approval.decided_via or "")
+        told = say("already_decided", locale=locale, who=who, what=what, when=when, where=approval.decided_via or "")
+        if approval.status is not Status.APPROVED or not tells_of_a_rule(approval):
+            return told
+        # Whoever would have made a rule learns that there is one.
+        return f"{told}\n{in_language(approval.note or '', locale)}"
 
 
 def answered_key(approval: Approval, agent: Agent | None) -> str:
@@ -480,6 +488,11 @@ def answered_key(approval: Approval, agent: Agent | None) -> str:
 def storable(text: str) -> str:
     """A text without what no database holds: U+0000, and halves of surrogate pairs."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+
+
+def not_linked(actor: Actor, locale: str, approval_id: str = "") -> Reply:
+    text = say_on(actor.platform, "not_linked", locale=locale, platform=actor.platform)
+    return Reply(text, Tone.ALERT, refused=True, approval_id=approval_id, result="not_linked")
 
 
 def _refused(approval: Approval, code: str, text: str) -> Reply:

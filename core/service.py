@@ -349,8 +349,9 @@ class Approvals:
                 self._tell(changed, settled=changed.dismissed_at is None, result=reply.result)
             elif judged.unheard is not None:
                 self._later(self.bell.ring(judged.unheard))
-            log.info("pressed", extra={"approval": reply.approval_id, "platform": press.actor.platform,
-                                       "result": reply.result, **more})  # fmt: skip
+            # A message in a private chat may be about no card.
+            about = {"approval": reply.approval_id} if reply.approval_id else {}
+            log.info("pressed", extra={**about, "platform": press.actor.platform, "result": reply.result, **more})
         if judged.rule and changed is not None:
             log.info("rule made", extra={"agent": changed.agent, "by": changed.decided_by, "rule": judged.rule})
         for row in judged.settled:

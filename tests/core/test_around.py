@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -16,10 +17,12 @@ from core.agents import Heard
 from core.approvals import Actor, Agent, Approval, Kind, Message, Mode, Outcome, Posted, Press, Reply, Status
 from core.asks import read_ask
 from core.buttons import Verb
+from core.commands import ChatCommands
 from core.people import Refusal
 from core.rules import Rule, Scope, ScopeKind
 from core.service import Claim, Opened, Origin
-from tests.core.office import GROUP, Office, office
+from core.wording import say
+from tests.core.office import BOT, GROUP, Office, office
 
 RULING = f"""
 people:
@@ -101,7 +104,8 @@ async def test_an_edit_clears_the_votes(here: Office) -> None:
     await here.apply(RULING.replace("ask: [dana, ola],", "ask: [dana, ola], needed: 2,"))
     card = await posted(here, await here.ask(**NOTE))
     assert (await press(here, card, Verb.ALLOW)).result == "counted"
-    assert (await press(here, card, Verb.EDIT, by=1002, fields={"1": "Other"})).result == "edited"
+    reply = await press(here, card, Verb.EDIT, by=1002, fields={"1": "Other"})
+    assert (reply.result, "earlier votes no longer count" in reply.text) == ("edited", True)
 
     async def shown() -> Posted | None:
         return await here.store.read(lambda ledger: ledger.posted(card.id))
@@ -112,6 +116,12 @@ async def test_an_edit_clears_the_votes(here: Office) -> None:
     assert "Changed by Ola Berg" in here.seen().message(int(card.message_id or 0)).text
     assert (await press(here, card, Verb.ALLOW, by=1002)).result == "counted"
     assert (await press(here, card, Verb.ALLOW, by=1001)).result == "approved"
+
+
+async def test_where_one_vote_is_enough_an_edit_is_told_without_votes(here: Office) -> None:
+    card = await posted(here, await here.ask(**NOTE))
+    reply = await press(here, card, Verb.EDIT, fields={"1": "Other"})
+    assert (reply.result, reply.text) == ("edited", "Changed. Look at the new text, then allow it or not.")
 
 
 @pytest.mark.parametrize(
@@ -298,8 +308,59 @@ async def test_a_rule_for_money_is_not_undone_by_one_without_a_ceiling(here: Off
 
 async def test_only_who_may_rule_makes_rules(here: Office) -> None:
     card = await posted(here, await here.ask(**NOTE))
-    assert (await press(here, card, Verb.ALWAYS_ARGUMENTS, by=1002)).result == "always_not_yours"
+    refused = await press(here, card, Verb.ALWAYS_ARGUMENTS, by=1002)
+    assert refused.result == "always_not_yours"
+    assert "(approvals:delegate)" in refused.text
+    assert "ask an administrator" in refused.text
     assert not await here.store.read(lambda ledger: ledger.rules("billing"))
+
+
+async def test_an_old_offer_is_told_what_runs_unasked_by_now(here: Office, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "placet.approvals")
+    await here.apply(RULING.replace("ruler: [dana]", "ruler: [dana, ola]"))
+    ended, late = await here.ask(**NOTE), await here.ask(**NOTE)
+    card, other = await posted(here, ended), await posted(here, late)
+    label = (await press(here, card, Verb.ALWAYS)).menu[0].label
+    await press(here, card, Verb.ALWAYS_ARGUMENTS)
+    told = await press(here, card, Verb.ALWAYS_ARGUMENTS, by=1002)
+    assert told.text.startswith("Already decided: allowed by Dana Reyes, ")
+    assert told.text.endswith(f"\nFrom now on without asking: {label}.")
+    unasked = await press(here, other, Verb.ALWAYS_ARGUMENTS, by=1002)
+    assert unasked.text.endswith(f": {label}.")
+    assert (told.result, unasked.result) == ("already_decided", "already_decided")
+    declined = await here.ask(tool="notes.tell")
+    card = await posted(here, declined)
+    # Somebody's own words are no rule.
+    assert (await press(here, card, "", text="From now on without asking: all of it.")).result == "declined"
+    told = await press(here, card, Verb.ALLOW, by=1002)
+    assert (told.result, "From now on" in told.text) == ("already_decided", False)
+    waits = await posted(here, await here.ask(tool="notes.tell"))
+    here.clock.ahead = timedelta(days=8)
+    assert (await press(here, waits, Verb.ALLOW)).result == "too_late"
+    await here.approvals.close()
+    results = [line.__dict__.get("result") for line in caplog.records if line.message == "pressed"]
+    assert results[-4:] == ["already_decided", "already_decided", "already_decided", "too_late"]
+
+
+async def test_who_may_look_is_told_whose_agent_it_is_and_others_not_that_there_is_one(here: Office) -> None:
+    only = (
+        "  ola: {name: Ola Berg, identities: {telegram: 1002}}\n  pat: {name: Pat Lund, identities: {telegram: 1004}}\n"
+    )
+    await here.apply(RULING.replace("  ola: {name: Ola Berg, identities: {telegram: 1002}}\n", only))
+    commands = ChatCommands(here.approvals, here.desk)
+    dana, ola, pat = (Actor("telegram", "", str(each)) for each in (1001, 1002, 1004))
+    owners = "Only the owner of billing or an administrator may do that."
+    for done in (
+        await commands.mode(ola, "billing", "outside"),
+        await commands.pause(ola, "billing"),
+        await commands.resume(ola, "billing"),
+    ):
+        assert (done.text, done.result, done.refused) == (owners, "not_yours", True)
+    assert (await commands.rules(ola, "billing")).text == say("rules_not_yours", agent="billing")
+    none = "There is no agent {} that you may do that for."
+    assert (await commands.pause(pat, "billing")).text == none.format("billing")
+    for who in (dana, ola, pat):
+        assert (await commands.pause(who, "sage")).text == none.format("sage")
 
 
 async def test_rules_are_taken_back_page_by_page(here: Office) -> None:
@@ -598,3 +659,25 @@ async def test_in_private_a_plain_message_answers_the_only_card_that_waits(here:
     row = await here.row(one)
     assert (row.note, row.by_message) == ("Rather not", True)
     assert (await say("Hello")).result == "reply_to_card"
+
+
+async def test_in_private_somebody_unknown_is_told_how_to_link_whatever_waits(
+    here: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "placet.approvals")
+    await here.apply(RULING.replace(f'at: ["telegram:{GROUP}"]', 'at: ["telegram:1099"]'))
+    here.world.say(1099, 1099, "/start")
+    chat, answers = Message("telegram", str(BOT), "1099", "", ""), []
+    for number in range(3):
+        said = Press(f"s{number}", Actor("telegram", "", "1099"), chat, text="Hello")
+        answers.append(await here.approvals.press(said))
+        assert await here.post(await here.ask()) == ["posted"]
+    for each in answers:
+        assert each.text.startswith("This Telegram account is linked to nobody here.")
+        assert "/start CODE" in each.text
+    await here.approvals.close()
+    lines = [line.__dict__ for line in caplog.records if line.message == "pressed"]
+    assert {line["result"] for line in lines} == {"not_linked"}
+    # A message that is about no card names none.
+    assert [bool(line.get("approval")) for line in lines] == [False, True, False]
+    assert ["approval" in line for line in lines] == [False, True, False]
