@@ -646,6 +646,7 @@ def _commands() -> list[Json]:
         "link": [option("code")],
         "pending": [],
         **{name: [option("agent", required=False)] for name in OF_AGENTS},
+        "help": [],
     }
     options["mode"].append(option("to", required=False) | {"choices": [{"name": each, "value": each} for each in Mode]})
     subcommands = [{"type": 1, "name": name, **_described(name), "options": given} for name, given in options.items()]

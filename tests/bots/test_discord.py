@@ -239,6 +239,8 @@ async def test_a_form_and_a_hint_are_in_the_language_that_the_person_is_known_to
 async def test_commands_are_described_in_every_language(setting: Setting, door: Door) -> None:
     (placet,) = await setting.world.until(lambda: setting.world.bots[ID].commands)
     assert placet["description_localizations"]["de"] == say("command_placet", locale="de")
+    names = [each["name"] for each in placet["options"]]
+    assert names == ["link", "pending", "rules", "mode", "pause", "resume", "help"]
     link = next(each for each in placet["options"] if each["name"] == "link")
     assert link["description_localizations"]["de"] == "Dieses Konto mit einem Code verknüpfen"
     assert link["options"][0]["description_localizations"]["de"] == "Der Code, den Sie bekommen haben"

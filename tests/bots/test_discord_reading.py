@@ -53,6 +53,7 @@ READINGS = {
     "link_in_private": Command("link", DANA, "Qm9vdHN0cmFw"),
     "link_in_channel": Hint("link_private_only"),
     "pending": Command("pending", THERE),
+    "help": Hint("help"),
     "rules": Command("rules", THERE, "billing"),
     "command_of_another_name": None,
     "ping": None,

@@ -13,7 +13,7 @@ import pytest
 from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po
 
-from core.approvals import Approval, Card, Effect, Outcome, Status
+from core.approvals import Approval, Card, Effect, Mode, Outcome, Status
 from core.cards import Surroundings, card_of, text_of
 from core.redaction import Redaction
 from core.visible import units
@@ -217,6 +217,27 @@ def test_a_count_chooses_singular_or_plural() -> None:
     assert say("cut", count=1) == "… (1 more character)"
     assert say("cut", count=0) == "… (0 more characters)"
     assert say("cut", count=1_200) == "… (1,200 more characters)"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("platform", "link", "before"),
+    [
+        ("telegram", "/start CODE", "/"),
+        ("slack", "/placet link CODE", "/placet "),
+        ("discord", "/placet link CODE", "/placet "),
+    ],
+)
+def test_the_help_of_every_platform_names_the_link_the_commands_and_the_modes(
+    language: str, platform: str, link: str, before: str
+) -> None:
+    lines = say_on(platform, "help", locale=language).splitlines()
+    assert link in lines[1]
+    assert lines[2].startswith(f"{before}pending ")
+    assert all(f"{before}{name} AGENT" in lines[3] for name in ("rules", "pause", "resume"))
+    assert lines[4].startswith(f"{before}mode AGENT ")
+    assert all(mode.value in lines[4] for mode in Mode)
+    assert f"{before}help" in say_on(platform, "unknown_command", locale=language)
 
 
 def test_a_platforms_own_words_are_said_in_every_language() -> None:
