@@ -15,8 +15,6 @@ import sys
 import sysconfig
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -58,6 +56,7 @@ class Server(ABC):
         self._lock = lock
         self._keeper: subprocess.Popen[bytes] | None = None
         self._to_end = False
+        self._reservation: int | None = None
 
     @property
     def address(self) -> str:
@@ -84,15 +83,34 @@ class Server(ABC):
         # Between the search for a free port and the server's bind another program may take it: then the next is tried.
         # After a kill, what is left of the server may hold its port or its files for a moment more.
         ports = [self.port] * 10 if self.port else [free_port(self.wanted_port), free_port(0), free_port(0)]
+        why = ""
         for port in ports:
             self.port = port
-            # Everybody wants the same one; any other is nobody else's.
-            with reserved(port) if port == self.wanted_port else nullcontext(True) as mine:
-                if mine and await self._started():
+            # Whatever answers on a taken port, it is not ours.
+            if self._reserve() and free_port(port) == port:
+                if await self._started():
                     log.info("started", extra={"service": self.name, "address": self.address})
                     return
+                why = f"ended at its start: {self._last_words()}"
             await asyncio.sleep(0.2)
-        raise EmbeddedError(f"the embedded {self.name} server ended at its start: {self._last_words()}")
+        raise EmbeddedError(
+            f"the embedded {self.name} server {why or f'cannot be started: another program has {self.address}'}"
+        )
+
+    def _reserve(self) -> bool:
+        """Whether the port is ours to take. The one that everybody wants stays ours until the server is stopped."""
+        # Clients of a server that is down must not find another Placet's at its address.
+        if self.port != self.wanted_port:
+            self._release()
+        elif self._reservation is None:
+            self._reservation = reserve(self.port)
+            return self._reservation is not None
+        return True
+
+    def _release(self) -> None:
+        if self._reservation is not None:
+            os.close(self._reservation)
+            self._reservation = None
 
     async def _started(self) -> bool:
         self._launch()
@@ -130,10 +148,10 @@ class Server(ABC):
     async def stop(self) -> None:
         """Ask the server to end and wait until it has; it is killed after 8 s."""
         self._to_end = True
-        if self._keeper is None:
-            return
-        self._close_pipe()
-        await self._ended(2 * keeper.STOP_S + 1)
+        if self._keeper is not None:
+            self._close_pipe()
+            await self._ended(2 * keeper.STOP_S + 1)
+        self._release()
 
     async def kill(self) -> None:
         """End the server at once, as a crash would, and leave it so."""
@@ -389,20 +407,14 @@ def free_port(wanted: int) -> int:
     raise EmbeddedError("no free port on the loopback address")
 
 
-@contextmanager
-def reserved(port: int) -> Iterator[bool]:
-    """Whether no other Placet of this user's is just starting a server on a port: that one would answer in the place of
-    ours, for as long as ours has not found the port taken."""
+def reserve(port: int) -> int | None:
+    """A descriptor that, while it is open, keeps this user's other Placets from the port; None when one has it."""
     path = Path(tempfile.gettempdir()) / f"placet-{os.getuid()}-{port}.lock"
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(file)
+    if locked(file):
+        return file
+    os.close(file)
+    return None
 
 
 def missing(service: str, setting: str) -> EmbeddedError:

@@ -34,6 +34,10 @@ BEARER = re.compile(r"\b(bearer|basic)(\s+|%20)[\w.~+/=-]{8,}", re.IGNORECASE)
 MARK = re.compile(r"[:.%\s]|xox|xapp-|placet_|eyJ")
 FLAT = frozenset({int, float, bool, type(None)})
 
+# What the core of the Temporal SDK says of every poll of every worker, many times a second, while the server is away.
+REPEATED = re.compile(r"gRPC call (\w+) retried \d+ times|Network error while sending worker heartbeat")
+REPEATED_EVERY_S = 30.0
+
 STAMP = structlog.processors.TimeStamper(fmt="iso", utc=True)
 # What `logging` itself and the Temporal SDK put on a record; the rest is what the caller gave as `extra`.
 OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "temporal_log"}
@@ -86,8 +90,27 @@ def configure_logs(level: str, json: bool, stream: TextIO | None = None) -> None
         ours = logging.getLogger(name)
         ours.handlers.clear()
         ours.propagate = True
+    logging.getLogger("temporalio.core").filters[:] = [Thinned()]
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, number))
+
+
+class Thinned(logging.Filter):
+    """Passes the first line of a kind in 30 s where a server that is away would have many of it a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        repeated = REPEATED.match(record.getMessage())
+        if repeated is None:
+            return True
+        kind = repeated[1] or repeated[0]
+        if record.created - self._passed.get(kind, -REPEATED_EVERY_S) < REPEATED_EVERY_S:
+            return False
+        self._passed[kind] = record.created
+        return True
 
 
 class Lines(structlog.stdlib.ProcessorFormatter):

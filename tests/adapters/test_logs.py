@@ -36,6 +36,7 @@ def as_before() -> Iterator[None]:
     for name, before in levels.items():
         logging.getLogger(name).setLevel(before)
     logging.captureWarnings(False)
+    logging.getLogger("temporalio.core").filters.clear()
     structlog.reset_defaults()
 
 
@@ -173,3 +174,27 @@ def test_warnings_and_a_second_configuration_tell_each_event_once(capsys: pytest
 def test_an_unknown_level_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="debug, info, warning or error, not 'loud'"):
         configure_logs("loud", json=True)
+
+
+def test_what_a_server_that_is_away_is_asked_again_and_again_is_a_line_of_each_kind_in_30_s(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logs("info", json=True)
+    core = logging.getLogger("temporalio.core")
+    texts = (
+        "gRPC call poll_workflow_task_queue retried {} times", "gRPC call poll_activity_task_queue retried {} times",
+        "Network error while sending worker heartbeat", "Activity not found: {}",
+    )  # fmt: skip
+    for tenth in range(350):
+        for text in texts:
+            record = core.makeRecord(core.name, logging.WARNING, "", 0, text.format(tenth), (), None)
+            record.created = 1_000_000 + tenth / 10
+            core.handle(record)
+    events = [line["event"] for line in lines(capsys)]
+    assert [event for event in events if not event.startswith("Activity")] == [
+        "gRPC call poll_workflow_task_queue retried 0 times", "gRPC call poll_activity_task_queue retried 0 times",
+        "Network error while sending worker heartbeat",
+        "gRPC call poll_workflow_task_queue retried 300 times", "gRPC call poll_activity_task_queue retried 300 times",
+        "Network error while sending worker heartbeat",
+    ]  # fmt: skip
+    assert len([event for event in events if event.startswith("Activity")]) == 350
