@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from core.approvals import AUTO, Approval, Attachment, Button, Card, Effect, Line, Outcome, Runtime, Status, Tone
+from core.asks import ARGUMENTS_LIMIT
 from core.beside import beside
 from core.buttons import Verb
 from core.canonical import parts_of, pointer_of, value_at
@@ -563,7 +564,7 @@ def _file_text(call: _Call) -> str:
         parts += _section(fill("file_title", locale=locale), visible(call.title))
     if call.lines or call.facts:
         parts += ["", fill("file_lines", locale=locale) + ":"]
-        parts += [_file_line(wanted, locale) for wanted in (*call.lines, *call.facts)]
+        parts += _file_lines(call)
     document = json.dumps(call.arguments, ensure_ascii=False, indent=2)
     parts += ["", fill("file_arguments", locale=locale) + ":", visible_json(document)]
     for path, text in _texts(call.arguments, ()):
@@ -589,13 +590,20 @@ def _section(head: str, text: str) -> list[str]:
     return ["", head + ":", *(f"  | {row}" for row in text.split("\n"))]
 
 
-def _file_line(wanted: _Wanted, locale: str) -> str:
-    """One line of the card: the agent's own words whole, the value of an argument as far as a card would have it."""
-    label = visible(wanted.label, lines=False)
-    if not wanted.claim:
-        return f"  {label}: {_Cutter(locale).line(wanted, FILE_LINE_LIMIT).value}".replace("\n", "\n  | ")
-    rows = visible(wanted.value).replace("\n", "\n  | ")
-    return f"  {label}{fill('claimed', locale=locale)}: {rows}"
+def _file_lines(call: _Call) -> Iterator[str]:
+    """The lines of the card, whole. Only where they say the same arguments over again are they cut in the end."""
+    room = ARGUMENTS_LIMIT
+    for wanted in (*call.lines, *call.facts):
+        label, mark = visible(wanted.label, lines=False), ""
+        if wanted.claim:
+            value, mark = visible(wanted.value), fill("claimed", locale=call.locale)
+        elif len(wanted.value) > max(room, FILE_LINE_LIMIT):
+            value = _Cutter(call.locale).line(wanted, FILE_LINE_LIMIT).value
+        else:
+            value = visible_json(wanted.value) if wanted.is_json else visible(wanted.value)
+            room -= len(wanted.value)
+        rows = value.replace("\n", "\n  | ")
+        yield f"  {label}{mark}: {rows}"
 
 
 def _texts(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:

@@ -377,6 +377,26 @@ def test_lines_beyond_six_and_long_literals_are_attached_whole() -> None:
     assert all(f"{label} (agent's words): {text}" in card.attachments[0].text for label, text in lines)
 
 
+def lines_of_the_file(card: Card) -> str:
+    return card.attachments[0].text.split("\nThe lines of the card:\n")[1].split("\n\nAll arguments, as JSON:\n")[0]
+
+
+def test_the_file_has_every_line_of_the_card_whole() -> None:
+    arguments = {"long": "y" * 5_000, "tall": "row\n" * 40 + "end", "list": list(range(1_000))}
+    card = a_card(arguments=arguments, presentation={"lines": [[key, f"/{key}"] for key in arguments]})
+    long, tall, numbers = "y" * 5_000, "row\n  | " * 40 + "end", json.dumps(arguments["list"], separators=(",", ":"))
+    assert lines_of_the_file(card).replace(", ", ",") == f"  long: {long}\n  tall: {tall}\n  list: {numbers}"
+
+
+def test_a_file_whose_lines_say_the_same_over_and_over_has_it_whole_once_at_least() -> None:
+    arguments = {"text": "y" * 200_000}
+    card = a_card(arguments=arguments, presentation={"lines": [[f"Line {n}", "/text"] for n in range(50)]})
+    rows = lines_of_the_file(card).splitlines()
+    assert rows[0] == "  Line 0: " + "y" * 200_000
+    assert re.fullmatch(r"  Line 49: y+… \([0-9,]+ more characters\)", rows[49])
+    assert len(card.attachments[0].text) < 1_000_000
+
+
 def test_the_file_holds_everything_under_heads_that_no_text_can_imitate() -> None:
     script = "set -e\n\nAll arguments, as JSON:\nrm -rf /srv/\u202eold"
     card = a_card(arguments={"script": script, "n": 1}, reasoning="why\nDone", context="more", unlisted_run=True)
