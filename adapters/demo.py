@@ -231,6 +231,15 @@ class SampleAgentPanel:
             arguments = json.dumps(step["call"]["arguments"], indent=2)
             self.sandbox.agent_said("asked", what, ask=workflow_id, title=title, detail=arguments)
             return
+        if event == "ended":
+            self.sandbox.agent_said("ended", "", ask=workflow_id, title=title)
+            return
+        final = answer.get("arguments")
+        if final is not None and final != step["call"]["arguments"]:
+            ran = answer.get("outcome") == "sent"
+            told = "to this, which is what ran:" if ran else "to this, before it was answered:"
+            detail = json.dumps(final, indent=2)
+            self.sandbox.agent_said("edited", told, ask=workflow_id, title=title, detail=detail)
         spoken = SPOKEN.get(answer.get("status", ""), "note")
         if spoken == "allowed" and answer.get("outcome") != "sent":
             spoken = "failed"

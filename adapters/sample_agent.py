@@ -41,6 +41,7 @@ class SampleAgent:
             answer = await self.use(step["call"], number=len(heard) + 1)
             await self.do("show", "answered", step, answer)
             heard.append(step | {"answer": answer})
+        await self.do("show", "ended", {}, {})
         return [step["answer"]["text"] for step in heard]
 
     async def use(self, call: Json, number: int) -> Json:
@@ -252,6 +253,8 @@ async def main(task: str, folder: Path) -> None:
     """Run one turn beside a Placet that is running, and print what happens, a line of JSON each."""
 
     async def show(workflow_id: str, event: str, step: Json, answer: Json) -> None:
+        if event == "ended":
+            return
         told = {"answer": answer} if answer else {"arguments": step["call"]["arguments"]}
         print(json.dumps({"event": event, "step": step["name"], **told}), flush=True)  # noqa: T201
 

@@ -12,13 +12,16 @@ from pydantic import BaseModel
 from adapters.sandbox.change import Change
 from adapters.sandbox.shelf import Shelf
 
-Kind = Literal["asked", "waiting", "allowed", "declined", "expired", "cancelled", "failed", "note"]
+Kind = Literal["asked", "waiting", "allowed", "declined", "expired", "cancelled", "failed", "edited", "note", "ended"]
 KINDS: tuple[str, ...] = get_args(Kind)
 _KEPT = 300
 
 
 class Said(BaseModel):
-    """One entry. Entries of the same `ask` are shown as one story; `detail` is shown in a fixed-width face."""
+    """One entry. Those of the same `ask` are shown as one turn; each `asked` begins a call, `ended` ends the turn.
+
+    `detail` is shown in a fixed-width face.
+    """
 
     id: int
     kind: Kind

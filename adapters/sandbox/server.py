@@ -144,10 +144,10 @@ class Sandbox:
         return f"ws://127.0.0.1:{self.port}{DISCORD_GATEWAY}"
 
     def agent_said(self, kind: Kind, text: str, *, ask: str = "", title: str = "", detail: str = "") -> None:
-        """Put an entry into the page's agent column; entries of one `ask` are shown as one story.
+        """Put an entry into the page's agent column; entries of one `ask` are shown as one turn, call by call.
 
-        `kind`: asked, waiting, allowed, declined, expired, cancelled, failed or note. `title` names the story,
-        `detail` is shown as code: arguments or a result.
+        `kind`: asked (which begins a call), waiting, allowed, declined, expired, cancelled, failed, edited, note, or
+        ended (the turn). `title` names the turn, `detail` is shown as code: arguments or a result.
         """
         self._agent.say(kind, text, ask=ask, title=title, detail=detail)
 

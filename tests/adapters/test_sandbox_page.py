@@ -262,15 +262,37 @@ async def test_the_agents_column_tells_each_story_and_asks_again(page: Page, san
     await expect(page.get_by_test_id("asks-empty")).to_be_visible()
     sandbox.add_action("refund", "Refund a charge", ask)
     await page.get_by_test_id("action-refund").click()
-    story = page.get_by_test_id("agent-ask-run-1")
-    await expect(story).to_have_attribute("data-kind", "asked")
+    turn, call = page.get_by_test_id("agent-ask-run-1"), page.get_by_test_id("agent-call-run-1-1")
+    await expect(turn).to_have_attribute("data-state", "waiting")
+    await expect(call).to_have_attribute("data-kind", "asked")
     await expect(page.get_by_test_id("asks-empty")).to_have_count(0)
     sandbox.agent_said("allowed", "by Dana Reyes and done.", ask="run-1", detail='{"refund": "re_1"}')
-    await expect(story).to_have_attribute("data-kind", "allowed")
-    await expect(story).to_contain_text('{"refund": "re_1"}')
+    await expect(call).to_have_attribute("data-kind", "allowed")
+    await expect(call).to_contain_text('{"refund": "re_1"}')
     await page.get_by_test_id("action-refund").click()
     await expect(page.get_by_test_id("toast")).to_contain_text("That did not work")
     assert pressed == ["refund", "refund"]
+
+
+async def test_each_call_of_a_turn_has_its_own_state_and_the_turn_has_one(page: Page, sandbox: Sandbox) -> None:
+    title, latest = "Close the case", page.get_by_test_id("latest")
+    turn = page.get_by_test_id("agent-ask-run-1")
+    pills, calls = turn.locator("header .pill"), turn.get_by_test_id(re.compile("^agent-call"))
+    sandbox.agent_said("asked", "Write a mail", ask="run-1", title=title, detail='"Dear Ada"')
+    await expect(pills).to_have_text(["Waits", "Waits"])
+    sandbox.agent_said("edited", "to this, which is what ran:", ask="run-1", title=title, detail='"Dear Ada!"')
+    sandbox.agent_said("allowed", "and told: done", ask="run-1", title=title)
+    await expect(pills).to_have_text(["Allowed"])
+    sandbox.agent_said("asked", "Refund a charge", ask="run-1", title=title)
+    await expect(pills).to_have_text(["Waits", "Allowed", "Waits"])
+    await expect(latest).to_have_text("Waits Refund a charge")
+    sandbox.agent_said("declined", "and told: no", ask="run-1", title=title)
+    sandbox.agent_said("ended", "", ask="run-1", title=title)
+    await expect(pills).to_have_text(["Ended", "Allowed", "Declined"])
+    await expect(calls.first).to_contain_text("Edited to this, which is what ran:")
+    await expect(calls.first.locator("pre")).to_have_text(['"Dear Ada"', '"Dear Ada!"'])
+    await expect(calls.nth(1)).not_to_contain_text("Edited")
+    await expect(latest).to_have_text("Declined Refund a charge")
 
 
 async def test_it_says_when_the_sandbox_is_gone_and_comes_back(browser: Browser) -> None:

@@ -103,6 +103,8 @@ async def test_the_agent_adapts_to_a_note_and_goes_on(demo: Demo, chats: Chats) 
     await chats.press("slack", "Write to a customer", "Allow")
     await chats.press("discord", "Refund a duplicate charge", "Decline")
     await expect(chats.story("case")).to_contain_text("Declined by Kim Sato. Nothing was run.", timeout=WAIT_MS)
+    states = ["Ended", "Declined", "Allowed", "Allowed", "Declined"]
+    await expect(chats.story("case").locator("header .pill")).to_have_text(states, timeout=WAIT_MS)
     assert (demo.folder / "exports" / "march.csv").exists()
     assert (demo.folder / "outbox.jsonl").read_text().count("\n") == 1
     assert not (demo.folder / "refunds.jsonl").exists()
@@ -185,6 +187,9 @@ async def test_an_edit_in_a_form_changes_the_card_in_all_chats(demo: Demo, chats
     await chats.press("discord", "Write to a customer", "Allow")
     await chats.everywhere("Write to a customer", "Done.")
     assert "Your second refund" in (demo.folder / "outbox.jsonl").read_text()
+    edited = chats.story("message").locator("li.edited")
+    await expect(edited).to_contain_text("to this, which is what ran:", timeout=WAIT_MS)
+    await expect(edited.locator("pre")).to_contain_text("Your second refund")
 
 
 async def test_the_chats_stand_side_by_side_and_on_a_phone_under_each_other(chats: Chats) -> None:

@@ -136,6 +136,9 @@ class DiscordView:
                 raise ValueError(f"/{first} goes on with one of: {', '.join(subs)}")
             name, offered = f"{first} {words[0]}", subs[words.pop(0)].get("options", [])
         options = _options(words, [option["name"] for option in offered])
+        for option in offered:
+            if option.get("required") and not options.get(option["name"]):
+                raise ValueError(f"{option['name']}: This option is required. Specify a value.")
         return {"message": None} | await self._answered(
             self._world.command(person, name, options, channel=chat, bot=bot)
         )

@@ -4,6 +4,8 @@ import { clock, day, el, reconcile } from "./dom.js";
 import { act } from "./live.js";
 import { toast } from "./notices.js";
 
+// How a call stands, and what its story calls each thing that became of it.
+const STATES = { asked: "Waits", waiting: "Waits" };
 const WORDS = {
   asked: "Asked",
   waiting: "Waiting",
@@ -13,7 +15,10 @@ const WORDS = {
   cancelled: "Withdrawn",
   failed: "Failed",
   note: "Note",
+  edited: "Edited",
+  ended: "Ended",
 };
+const ASIDE = ["note", "edited", "ended"];
 
 export function drawAgent(agent) {
   drawActions(agent.actions);
@@ -36,36 +41,62 @@ export function drawAgent(agent) {
     );
   }
   reconcile(list, items, (item) => item.key, ask);
-  drawLatest(agent.entries.findLast((entry) => entry.kind !== "note"));
+  drawLatest(items[0]);
 }
 
-function drawLatest(entry) {
+// A turn's entries, call by call: each thing that was asked begins one, and what follows is about it.
+function callsOf(entries) {
+  const calls = [];
+  for (const entry of entries.filter((each) => each.kind !== "ended")) {
+    if (entry.kind === "asked" || !calls.length) calls.push([]);
+    calls.at(-1).push(entry);
+  }
+  return calls;
+}
+
+function standing(call) {
+  return (call.findLast((entry) => !ASIDE.includes(entry.kind)) || call[0]).kind;
+}
+
+function pill(kind) {
+  return el("span", { class: `pill ${kind}` }, STATES[kind] || WORDS[kind]);
+}
+
+function drawLatest(turn) {
   const place = document.querySelector("[data-testid=latest]");
-  if (!entry) return place.replaceChildren();
-  place.replaceChildren(el("span", { class: `pill ${entry.kind}` }, WORDS[entry.kind]), " ", entry.title || entry.text);
+  const call = turn && callsOf(turn.entries).at(-1);
+  if (!call) return place.replaceChildren();
+  place.replaceChildren(pill(standing(call)), " ", call[0].text || call[0].title);
 }
 
 function ask({ key, entries }) {
-  const first = entries[0];
-  const last = entries.findLast((entry) => entry.kind !== "note") || first;
   const title = entries.findLast((entry) => entry.title)?.title || "";
+  const calls = callsOf(entries);
+  const ended = entries.some((entry) => entry.kind === "ended");
+  const waits = calls.some((call) => standing(call) in STATES);
+  const state = ended ? "ended" : waits ? "waiting" : null;
   return el(
     "li",
-    { class: `ask ${last.kind}`, "data-testid": `agent-ask-${key}`, "data-kind": last.kind, tabindex: "-1" },
-    el(
-      "header",
-      {},
-      el("h3", {}, title || first.text),
-      el("span", { class: `pill ${last.kind}` }, WORDS[last.kind]),
-    ),
+    { class: "ask", "data-testid": `agent-ask-${key}`, "data-state": state, tabindex: "-1" },
+    el("header", {}, el("h3", {}, title || entries[0].text), state ? pill(state) : null),
+    el("ol", { class: "calls" }, calls.map((call, place) => drawCall(call, `agent-call-${key}-${place + 1}`))),
+  );
+}
+
+function drawCall(entries, testid) {
+  const kind = standing(entries);
+  return el(
+    "li",
+    { class: "call", "data-testid": testid, "data-kind": kind },
+    el("header", {}, el("h4", {}, entries[0].text), pill(kind)),
     el(
       "ol",
       { class: "story" },
-      entries.map((entry) =>
+      entries.map((entry, place) =>
         el(
           "li",
           { class: entry.kind },
-          el("p", {}, el("strong", {}, WORDS[entry.kind]), " ", title || entry !== first ? entry.text : ""),
+          el("p", {}, el("strong", {}, WORDS[entry.kind]), " ", place ? entry.text : ""),
           el("time", { datetime: new Date(entry.at * 1000).toISOString(), title: day(entry.at) }, clock(entry.at)),
           entry.detail ? el("pre", { tabindex: "0", "aria-label": "Details" }, entry.detail) : null,
         ),

@@ -8,6 +8,10 @@ const CROSS = "M6 6l12 12M18 6 6 18";
 
 const MOST_PX = 160;
 
+function labels(card) {
+  return (card?.buttons ?? []).flat().map((button) => button.text);
+}
+
 export class Composer {
   // `say(text, reply)` sends, and rejects with what to tell; `toasts` is where that is shown.
   constructor(name, title, toasts, say) {
@@ -51,7 +55,7 @@ export class Composer {
     this.shown = shown;
     this.node.hidden = !chat || !chat.started || chat.closed;
     this.field.disabled = this.button.disabled = !connected;
-    if (this.reply && !chat?.messages.some((message) => message.id === this.reply.id)) this.reply = null;
+    if (this.reply && this.isOver(this.reply)) this.endReply();
     this.drawReply();
     this.fit();
   }
@@ -71,9 +75,34 @@ export class Composer {
   }
 
   replyTo(message) {
-    this.reply = message;
+    this.reply = message && { ...message, asked: labels(this.cardOf(message)) };
     this.drawReply();
     this.field.focus();
+  }
+
+  // What a message is about: a prompt asks for a word about the card that it stands under.
+  cardOf({ id, prompt, reply }) {
+    const about = prompt && reply ? reply.id : id;
+    return this.shown.chat?.messages.find((message) => message.id === about);
+  }
+
+  // Nothing waits for a reply to this message any more: it is gone, was answered where it asked (here or in another
+  // window of this person), or its card was settled, and has none of the buttons that it had.
+  isOver(message) {
+    const { person, chat } = this.shown;
+    const messages = chat?.messages ?? [];
+    if (!messages.some((each) => each.id === message.id)) return true;
+    if (message.prompt && messages.some((each) => each.reply?.id === message.id && each.author.id === person)) return true;
+    const card = this.cardOf(message);
+    const left = labels(card);
+    if (message.asked?.length) return !message.asked.some((label) => left.includes(label));
+    return Boolean(message.prompt && card !== message && card?.edited && card.author.bot && !left.length);
+  }
+
+  endReply() {
+    this.reply = null;
+    // What was written stays; it would now go to nobody in particular.
+    if (this.field.value.trim()) toast("This was answered meanwhile. What you write now is a message of its own.", "plain", this.toasts);
   }
 
   // A ForceReply that is meant for this person and newest opens the reply by itself, once; whether it did.
@@ -82,7 +111,7 @@ export class Composer {
     const { person } = this.shown;
     if (!last?.prompt || this.dismissed.has(`${person}/${last.id}`)) return false;
     if (last.prompt.people && !last.prompt.people.includes(person)) return false;
-    if (this.reply?.id === last.id) return false;
+    if (this.reply?.id === last.id || this.isOver(last)) return false;
     this.dismissed.add(`${person}/${last.id}`);
     this.replyTo(last);
     return true;

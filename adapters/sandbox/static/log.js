@@ -19,10 +19,19 @@ export class MessageLog {
     this.on = on;
     this.pinned = true;
     this.node = el("ol", { class: "log", role: "log", "aria-label": `${title} messages`, tabindex: "0", "data-testid": `messages-${name}` });
+    this.laidOut = "";
+    this.sizes = new ResizeObserver(() => this.toEnd());
+    this.sizes.observe(this.node);
     this.node.addEventListener("scroll", () => {
-      this.pinned = this.node.scrollHeight - this.node.scrollTop - this.node.clientHeight < 60;
+      if (this.node.scrollHeight - this.node.scrollTop - this.node.clientHeight < 60) this.pinned = true;
+      // A new layout scrolls too, and says nothing of what the person wants to see.
+      else if (this.layout() === this.laidOut) this.pinned = false;
     });
-    new ResizeObserver(() => this.toEnd()).observe(this.node);
+  }
+
+  layout() {
+    const { clientWidth, clientHeight, scrollHeight } = this.node;
+    return `${clientWidth} ${clientHeight} ${scrollHeight}`;
   }
 
   clear() {
@@ -40,9 +49,13 @@ export class MessageLog {
       items.push(message);
     }
     const { bubbles, on } = this;
-    reconcile(this.node, items, (item) => item.key ?? item.id, (item) =>
-      item.day ? el("li", { class: "service day" }, el("span", {}, item.day)) : draw(item, { mine: item.author.id === person, named, bubbles, on }),
-    );
+    reconcile(this.node, items, (item) => item.key ?? item.id, (item) => {
+      const node = item.day
+        ? el("li", { class: "service day" }, el("span", {}, item.day))
+        : draw(item, { mine: item.author.id === person, named, bubbles, on });
+      this.sizes.observe(node);
+      return node;
+    });
     this.toEnd();
   }
 
@@ -50,6 +63,7 @@ export class MessageLog {
   toEnd(now = false) {
     this.pinned ||= now;
     if (this.pinned) this.node.scrollTop = this.node.scrollHeight;
+    this.laidOut = this.layout();
   }
 
   find(id) {

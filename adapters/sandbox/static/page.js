@@ -11,19 +11,19 @@ const place = document.getElementById("platforms");
 const agent = document.getElementById("agent");
 
 function takeFrame(frame, whole) {
-  let fresh = whole;
   for (const each of frame.platforms) {
-    if (!columns.has(each.name)) {
-      columns.set(each.name, new PlatformColumn(each.name, each.title));
-      fresh = true;
-    }
+    if (!columns.has(each.name)) addColumn(new PlatformColumn(each.name, each.title));
     columns.get(each.name).take(each, whole);
   }
-  if (fresh) {
-    place.replaceChildren(...[...columns.values()].map((column) => column.node));
-    drawTabs();
-  }
   if (frame.agent) drawAgent(frame.agent);
+}
+
+// Those that stand there already are left alone: what is put in its place again is scrolled to its beginning.
+function addColumn(column) {
+  if (!columns.size) place.replaceChildren();
+  columns.set(column.name, column);
+  place.append(column.node);
+  drawTabs();
 }
 
 // On a phone the panes stand under each other; these lead from one to the next.
