@@ -10,9 +10,9 @@ from typing import NoReturn
 
 from adapters.cli import app
 from adapters.cli.context import Check, Outside
+from adapters.nobody import nobodys_hooks
 from bots import PLATFORMS
-from core.approvals import Actor, Reply
-from core.ports import BadSetting, Checking, Finding, Hooks, Unavailable
+from core.ports import BadSetting, Checking, Finding
 
 
 def main() -> NoReturn:
@@ -60,7 +60,7 @@ def platform_check(name: str) -> Check:
 
     async def check() -> Sequence[Finding] | None:
         try:
-            surface = PLATFORMS[name](Hooks(Nobody(), Nobody(), lambda _: Nobody(), Nobody().groups))
+            surface = PLATFORMS[name](nobodys_hooks())
         except BadSetting as bad:
             return [Finding("fail", str(bad), f"set {bad.name} right")]
         if surface is None:
@@ -71,40 +71,6 @@ def platform_check(name: str) -> Check:
             await surface.close()
 
     return check
-
-
-class Nobody:
-    """What a surface is given that is only checked: nothing is linked, listed, moved or polled through it."""
-
-    async def link(self, actor: Actor, code: str) -> Reply:
-        raise Unavailable("this process only checks")
-
-    async def pending(self, actor: Actor) -> Reply:
-        raise Unavailable("this process only checks")
-
-    async def rules(self, actor: Actor, agent: str) -> Reply:
-        raise Unavailable("this process only checks")
-
-    async def mode(self, actor: Actor, agent: str, mode: str) -> Reply:
-        raise Unavailable("this process only checks")
-
-    async def pause(self, actor: Actor, agent: str) -> Reply:
-        raise Unavailable("this process only checks")
-
-    async def resume(self, actor: Actor, agent: str) -> Reply:
-        raise Unavailable("this process only checks")
-
-    async def groups(self, platform: str) -> frozenset[str]:
-        return frozenset()
-
-    async def moved(self, platform: str, account: str, chat: str, to: str) -> None:
-        raise Unavailable("this process only checks")
-
-    async def held(self) -> bool:
-        return False
-
-    async def drop(self) -> None:
-        return None
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from adapters.http import Check, Services, build_api, release
 from adapters.logs import configure_logs
 from adapters.metrics import Metrics
 from adapters.migrate import Behind, check, migrate
+from adapters.nobody import nobodys_hooks
 from adapters.settings import Settings, admin_token
 from adapters.temporal import Temporal, TemporalBell, load_codec
 from bots import PLATFORMS
@@ -84,6 +85,11 @@ async def running(
     Raises BadSetting, EmbeddedError, Behind or Unavailable, each one line for an operator.
     """
     async with AsyncExitStack() as stack:
+        # What was set wrong is told before anything is started.
+        if "bots" in parts:
+            await _check_platforms(platforms)
+        codec = load_codec(settings.temporal_codec) if settings.temporal_codec else None
+        listener = stack.enter_context(_bound(settings))
         redis_url, temporal_address = await _addresses(stack, settings, parts)
         if settings.on_sqlite:
             settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,7 +109,6 @@ async def running(
         feed = await stack.enter_async_context(RedisFeed(redis_url))
         limits = Limits(settings.presses_per_minute, settings.refusals_per_minute)
         gate = await stack.enter_async_context(RedisGate(redis_url, limits, on_state=metrics.gate))
-        codec = load_codec(settings.temporal_codec) if settings.temporal_codec else None
         temporal = Temporal(temporal_address, settings.temporal_namespace, codec=codec)
         stack.push_async_callback(temporal.close)
         directory = Directory(settings.language)
@@ -128,7 +133,7 @@ async def running(
             )  # fmt: skip
             await stack.enter_async_context(_kept("worker", worker.run))
             await stack.enter_async_context(_kept("schedule", temporal.ensure_schedule, once=True))
-        await stack.enter_async_context(_serving(app, tuple(platforms)))
+        await stack.enter_async_context(_serving(app, listener, tuple(platforms)))
         log.info("started", extra={"parts": sorted(parts), "http": settings.http_url, "platforms": sorted(surfaces)})
         yield app
         log.info("stopping")
@@ -146,6 +151,14 @@ async def _addresses(stack: AsyncExitStack, settings: Settings, parts: frozenset
     embedded = Embedded(settings.data_dir, temporal=not temporal_address, redis=not redis_url)
     await stack.enter_async_context(embedded)
     return redis_url or embedded.redis_url, temporal_address or embedded.temporal_address
+
+
+async def _check_platforms(platforms: Mapping[str, Callable[[Hooks], Surface | None]]) -> None:
+    """Raises BadSetting where a platform's settings cannot be used."""
+    for build in platforms.values():
+        surface = build(nobodys_hooks())
+        if surface is not None:
+            await surface.close()
 
 
 async def _start_bots(
@@ -218,7 +231,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _serving(app: App, platforms: Sequence[str]) -> AsyncIterator[None]:
+async def _serving(app: App, listener: socket.socket, platforms: Sequence[str]) -> AsyncIterator[None]:
     settings = app.settings
     services = Services(
         approvals=app.approvals if "api" in app.parts else None, store=app.store, feed=app.feed,
@@ -232,20 +245,20 @@ async def _serving(app: App, platforms: Sequence[str]) -> AsyncIterator[None]:
         api, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=3, server_header=False
     )
     server = _Server(config)
-    with _listening(settings) as listener:
-        serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
-        while not server.started and not serving.done():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-        try:
-            yield
-        finally:
-            await release(api)
-            server.should_exit = True
-            await serving
+    _listen(settings, listener)
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+    while not server.started and not serving.done():  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+    try:
+        yield
+    finally:
+        await release(api)
+        server.should_exit = True
+        await serving
 
 
-def _listening(settings: Settings) -> socket.socket:
-    """A socket on the bind address; taken before the server starts, so that a taken port is told in one line."""
+def _bound(settings: Settings) -> socket.socket:
+    """A socket on the bind address, which takes no connection yet. Raises BadSetting when the port is taken."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             settings.http_host, settings.http_port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -253,14 +266,25 @@ def _listening(settings: Settings) -> socket.socket:
         listener = socket.socket(family, kind)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+    except OSError as error:
+        raise _taken(settings, error) from None
+    return listener
+
+
+def _listen(settings: Settings, listener: socket.socket) -> None:
+    # Whoever has bound the address as well may have been first to listen.
+    try:
         listener.listen(2048)
     except OSError as error:
-        problem = (
-            f"{settings.http_bind} cannot be used ({error.strerror}): end what has it (another Placet, a demo or "
-            "another program), or set it to another port, such as 127.0.0.1:8430"
-        )
-        raise BadSetting("PLACET_HTTP_BIND", problem) from None
-    return listener
+        raise _taken(settings, error) from None
+
+
+def _taken(settings: Settings, error: OSError) -> BadSetting:
+    problem = (
+        f"{settings.http_bind} cannot be used ({error.strerror}): end what has it (another Placet, a demo or "
+        "another program), or set it to another port, such as 127.0.0.1:8430"
+    )
+    return BadSetting("PLACET_HTTP_BIND", problem)
 
 
 def _check_database(store: Database) -> Check:

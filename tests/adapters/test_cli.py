@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from adapters.sandbox import Sandbox
 from adapters.settings import admin_token, read_settings
 from core.approvals import Status
 from tests.adapters.api import ADMIN, DIRECTORY, Api, an_api, served
+from tests.services import free_port
 
 EDITABLE: dict[str, Any] = {
     "presentation": {"title": "Refund", "lines": [["Charge", "/charge"]], "editable": ["/charge", "/amount"]}
@@ -169,6 +171,21 @@ async def test_a_bad_setting_is_one_line() -> None:
     ended = await process("approvals", PLACET_HTTP_BIND="planted")
     assert ended.code == 1
     assert ended.line == "PLACET_HTTP_BIND: must be host:port, such as 127.0.0.1:8420"
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("PLACET_TELEGRAM_TOKEN", "planted"), ("PLACET_SLACK_BOT_TOKEN", "planted"), ("PLACET_DISCORD_TOKEN", "planted"),
+    ("PLACET_TEMPORAL_CODEC", "nowhere.there:planted"), ("PLACET_HTTP_BIND", "127.0.0.1:{taken}"),
+])  # fmt: skip
+async def test_serve_refuses_a_setting_that_cannot_be_used_before_it_starts_anything(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        own = {"PLACET_HTTP_BIND": f"127.0.0.1:{free_port()}", name: value.format(taken=taken.getsockname()[1])}
+        ended = await process("serve", **own)
+    assert ended.code == 1
+    assert ended.line.startswith(f"{name}: ")
+    assert not (tmp_path / "data").exists()
 
 
 async def test_parts_of_placet_need_a_database_that_they_share() -> None:
