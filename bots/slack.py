@@ -77,6 +77,8 @@ POSTS, UPDATES = Rate(240, 60), Rate(50, 60)
 ACK_S, FORM_S, NAME_S, CALL_S = 2.4, 2.2, 0.5, 10.0
 WINDOW_S, REPLAYS_KEPT = 300, 10_000
 WATCH_S, STALE_ROUNDS, LOST_ROUNDS, MEET_AGAIN_S = 5.0, 2, 6, 15.0
+# Slack asks for a new connection every few hours: that one is opened is no news before so many seconds, at any pace.
+AWAY_S = 10.0
 NAMES_KEPT, DOUBTS_KEPT, DOUBT_S = 5000, 1000, 300
 SCOPES = frozenset({
     "chat:write", "commands", "files:write", "im:write", "users:read", "metadata.message:read", "channels:history",
@@ -157,6 +159,8 @@ class Slack:
         self._doubtful: OrderedDict[str, float] = OrderedDict()
         self._seen: OrderedDict[str, float] = OrderedDict()
         self._socket: AsyncSocketModeHandler | None = None
+        self._away_since: float | None = None
+        self._away_told = False
         self._checkup = Checkup(self._check_all)
 
     async def post(self, destination: Destination, card: Card, *, token: str) -> Message:
@@ -431,16 +435,26 @@ class Slack:
                         log.info("connected", extra={"platform": NAME})
                     # The address works once: the next connection asks for a new one.
                     unwell, client.wss_uri = 0, None
+                    self._away_since, self._away_told = None, False
                     continue
                 unwell += 1
                 if unwell % STALE_ROUNDS == 0:
                     client.wss_uri = None
-                    log.warning("socket not open", extra={"platform": NAME, "rounds": unwell})
+                self._tell_when_away()
         finally:
             connecting.cancel()
             self._socket = None
             with suppress(Exception):
                 await client.close()  # type: ignore[no-untyped-call]
+
+    def _tell_when_away(self) -> None:
+        """Warn of a socket that is not open, once, when that has really lasted."""
+        now = asyncio.get_running_loop().time()
+        self._away_since = now if self._away_since is None else self._away_since
+        away = now - self._away_since
+        if away >= AWAY_S and not self._away_told:
+            self._away_told = True
+            log.warning("socket not open", extra={"platform": NAME, "seconds": round(away, 1)})
 
     def _signed(self, stamp: str, signature: str, body: bytes, now: float) -> bool:
         secret = self._settings.slack_signing_secret

@@ -649,16 +649,29 @@ async def test_a_private_channel_that_is_shared_is_followed_to_its_new_id(settin
 
 @pytest.mark.parametrize("warn", [False, True])
 async def test_a_socket_that_is_lost_is_opened_again_with_a_new_address(
-    setting: Setting, door: Door, warn: bool
+    setting: Setting, door: Door, warn: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     message = await posted(setting)
     setting.world.cut_sockets(refuse=2, warn=warn)
     await setting.world.until(lambda: setting.world.connected == 0)
     await setting.world.until(lambda: setting.world.connected == 1, 20)
+    assert "socket not open" not in caplog.messages
     assert setting.world.sockets_refused == 0
     assert len(setting.world.calls_of("apps.connections.open")) >= 4
     press = setting.world.press(DANA, CHANNEL, message.id, label="Allow")
     await setting.world.until(lambda: press.words == ["Allowed."])
+
+
+async def test_a_socket_that_stays_away_is_told_once(
+    setting: Setting, door: Door, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bots.slack.AWAY_S", 0.5)
+    caplog.set_level(logging.INFO, "placet.bots")
+    setting.world.cut_sockets(refuse=4)
+    await eventually(lambda: "socket not open" in caplog.messages)
+    await eventually(lambda: "connected" in caplog.messages[caplog.messages.index("socket not open") :])
+    (away,) = (line for line in caplog.records if line.message == "socket not open")
+    assert 0.5 <= away.__dict__["seconds"] < 10
 
 
 async def test_what_came_while_no_socket_was_open_is_taken_when_there_is_one(setting: Setting) -> None:
