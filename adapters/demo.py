@@ -34,6 +34,8 @@ DISCORD_BOT = 8001002001
 GROUP, TEAM, CHANNEL, GUILD, DISCORD_CHANNEL = -1001000000001, "T01", "C01", 5001, 6001
 # The sandbox's own files, in a demo's data folder and in no other.
 CHATS = "sandbox"
+# What of a terminal's settings is a demo's too.
+OBEYED = {"PLACET_LANGUAGE"}
 # One person tries things out here, quicker than a platform would let a bot answer many.
 RATE_SCALE = 20
 # Its own: the sample agent that a person runs beside the demo must not take the demo's work, nor leave it any.
@@ -86,11 +88,14 @@ def demo(data_dir: Path, port: int, browser: bool) -> int:
     except OSError as error:
         return run_until_stopped(_refuse(BadSetting("--data-dir", f"{data_dir} cannot be used: {error.strerror}")))
     # The demo needs no account and uses none: whatever is set for a real Placet stays out of it.
-    for name in [name for name in os.environ if name.upper().startswith(PREFIX)]:
+    for name in [name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in OBEYED]:
         del os.environ[name]
     with log_file:
         configure_logs("info", json=True, stream=log_file)
-        return run_until_stopped(_run(data_dir, port, browser))
+        code = run_until_stopped(_run(data_dir, port, browser))
+    if code == 0:
+        print("Stopped. Started again, it goes on where it was.")  # noqa: T201
+    return code
 
 
 async def _refuse(bad: BadSetting) -> None:
@@ -109,12 +114,9 @@ async def _run(data_dir: Path, port: int, browser: bool) -> None:
             raise BadSetting("--port", problem) from None
         first = _set_up_chats(sandbox)
         os.environ |= _platforms(sandbox)
-        # Nothing of a placet.toml that happens to lie here may reach a real database from the demo.
-        settings = read_settings(
-            data_dir=data_dir, http_bind=f"127.0.0.1:{_free_port(sandbox.port % 65535 + 1)}", database_url=None,
-            redis_url=None, temporal_address=None, temporal_namespace="default", temporal_codec=None,
-            admin_token=None, url=None, token=None, public_url=None,
-        )  # fmt: skip
+        # A placet.toml that happens to lie where the demo is started is a real Placet's: none is found from here.
+        os.chdir(data_dir / CHATS)
+        settings = read_settings(data_dir=data_dir, http_bind=f"127.0.0.1:{_free_port(sandbox.port % 65535 + 1)}")
         app = await stack.enter_async_context(running(settings, pace=1 / RATE_SCALE))
         await app.store.write(_apply_once)
         agent = SampleAgentPanel(sandbox, app, data_dir)

@@ -28,8 +28,10 @@ class Demo:
 
     address = ""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
+    def __init__(self, folder: Path, cwd: Path | None = None, **env: str) -> None:
+        """`cwd` and `env` are those of the terminal it is started in, this process's where nothing is said."""
+        self.folder, self.port, self._cwd = folder, free_port(), cwd
+        self._env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])} | env
         self.out = folder.with_suffix(".out")
 
     async def start(self) -> str:
@@ -37,8 +39,9 @@ class Demo:
         command = [sys.executable, "-m", "adapters", "demo", "--no-browser", "--port", str(self.port), "--data-dir"]
         with self.out.open("w") as out:
             self.child = subprocess.Popen(
-                [*command, str(self.folder)], stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-            )
+                [*command, str(self.folder)], stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                cwd=self._cwd, env=self._env,
+            )  # fmt: skip
 
         async def address() -> str | None:
             assert self.child.poll() is None, self.out.read_text()
@@ -105,8 +108,8 @@ class Chats:
 
 
 @asynccontextmanager
-async def demonstrating(folder: Path) -> AsyncIterator[Demo]:
-    made = Demo(folder)
+async def demonstrating(folder: Path, cwd: Path | None = None, **env: str) -> AsyncIterator[Demo]:
+    made = Demo(folder, cwd, **env)
     try:
         yield made
     finally:

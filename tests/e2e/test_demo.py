@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
@@ -254,15 +256,43 @@ async def test_a_port_that_a_demo_has_is_told_with_what_to_do(
     assert fix.format(port=demo.port) in told
     assert "another" in told
     assert "demo" in told
-    # Placet's data folder is as private where the demo made it as where `serve` did.
-    assert (tmp_path / "share" / "placet").stat().st_mode & 0o777 == 0o700
+    # Placet's data folder is as private where the demo made it as where `serve` does, which makes none for nothing.
+    placets = tmp_path / "share" / "placet"
+    assert placets.stat().st_mode & 0o777 == 0o700 if command[0] == "demo" else not placets.exists()
 
 
-async def test_ctrl_c_ends_the_demo_with_nothing_more_said(demo: Demo, chats: Chats) -> None:
+async def test_ctrl_c_ends_the_demo_with_one_more_line(demo: Demo, chats: Chats) -> None:
     await chats.page.close()
     await demo.stop(signal.SIGINT)
     assert demo.child.returncode == 0
-    assert len(demo.out.read_text().splitlines()) == 2
+    _, _, *last = demo.out.read_text().splitlines()
+    assert last == ["Stopped. Started again, it goes on where it was."]
+
+
+async def test_a_demo_speaks_the_language_that_is_set_and_obeys_no_file_that_happens_to_lie_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "placet.toml").write_text(
+        'public_url = "https://placet.example"\ntelegram_webhook_secret = "only-for-the-real-one"\n'
+        "presses_per_minute = 0\n"
+    )
+    set_for_a_real_one = {"PLACET_DATABASE_URL": "postgresql://127.0.0.1:9/placet", "PLACET_LANGUAGE": "de"}
+    async with demonstrating(tmp_path / "demo", tmp_path, **set_for_a_real_one) as demo:
+        address = await demo.start()
+        async with (
+            asyncio.timeout(60),
+            httpx.AsyncClient(trust_env=False, timeout=None) as page,
+            page.stream("GET", f"{address}/sandbox/events") as events,
+        ):
+            shown = ""
+            async for line in events.aiter_lines():
+                shown += line
+                if shown.count("Erlauben") >= len(PLATFORMS):
+                    break
+        events_logged = [json.loads(line)["event"] for line in (demo.folder / "placet.log").read_text().splitlines()]
+        assert "polling" in events_logged
+        assert "webhook set" not in events_logged
+        await demo.stop(signal.SIGTERM)
 
 
 async def test_the_demo_killed_leaves_no_orphans_and_runs_again_on_the_same_data(
