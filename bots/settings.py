@@ -42,10 +42,11 @@ class PlatformSettings(BaseSettings):
 S = TypeVar("S", bound=PlatformSettings)
 
 
-def tokens(form: str, wrong: str, *, whose: Callable[[str], str], twice: str) -> BeforeValidator:
+def tokens(form: str, wrong: str | Callable[[str], str], *, whose: Callable[[str], str], twice: str) -> BeforeValidator:
     """The tokens of a comma-separated setting, each of the form; `whose` names the owner of one, "" for nobody.
 
-    A token that is none is refused with `wrong`, and an owner's second one with `twice`.
+    A token that is none is refused with `wrong`, which may look at it but never quotes it, and an owner's second one
+    with `twice`.
     """
 
     def read(value: object) -> object:
@@ -54,7 +55,7 @@ def tokens(form: str, wrong: str, *, whose: Callable[[str], str], twice: str) ->
         found = [token.strip() for token in value.split(",") if token.strip()]
         for number, token in enumerate(found, 1):
             if not re.fullmatch(form, token) or not whose(token):
-                raise ValueError(f"token {number} {wrong}")
+                raise ValueError(f"token {number} {wrong(token) if callable(wrong) else wrong}")
         if len(set(map(whose, found))) < len(found):
             raise ValueError(twice)
         return tuple(map(SecretStr, found))

@@ -105,11 +105,19 @@ SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of th
 # Settings
 
 
+def _fault_of(token: str) -> str:
+    """What is wrong with a token that is none. What a person is likeliest to have is the beginning of one."""
+    number, colon, rest = token.partition(":")
+    if not number.isdecimal() or len(rest) >= 20:
+        return "is not of the form 123456:ABC..."
+    return f"has {'too little after its colon' if colon and rest else 'nothing after its number'}, where 35 characters belong"
+
+
 class Settings(PlatformSettings):
     """What the operator set for Telegram; no token means off."""
 
     telegram_token: Annotated[tuple[SecretStr, ...], NoDecode, tokens(
-        r"\d{3,20}:[A-Za-z0-9_-]{20,100}", "is not of the form 123456:ABC...; copy it again from @BotFather",
+        r"\d{3,20}:[A-Za-z0-9_-]{20,100}", lambda token: f"{_fault_of(token)}; copy it again from @BotFather",
         whose=lambda token: token.split(":")[0], twice="two tokens belong to the same bot; name each bot once",
     )] = ()  # fmt: skip
     telegram_base_url: Annotated[str, address(

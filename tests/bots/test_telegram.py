@@ -1062,6 +1062,10 @@ async def test_tokens_come_from_the_environment_or_the_file(bare: pytest.MonkeyP
     ("setting", "value", "named", "problem"),
     [
         ("TELEGRAM_TOKEN", "hush-hush", "PLACET_TELEGRAM_TOKEN", "@BotFather"),
+        # As the page that tells of the setting has it, and as a copy that broke off.
+        ("TELEGRAM_TOKEN", "123456:ABC...", "PLACET_TELEGRAM_TOKEN", "token 1 has too little after its colon"),
+        ("TELEGRAM_TOKEN", f"{TOKEN},123456:hush-hush", "PLACET_TELEGRAM_TOKEN", "token 2 has too little after its"),
+        ("TELEGRAM_TOKEN", "123456", "PLACET_TELEGRAM_TOKEN", "token 1 has nothing after its number"),
         ("TELEGRAM_TOKEN", f"{TOKEN},{TOKEN}", "PLACET_TELEGRAM_TOKEN", "same bot"),
         ("TELEGRAM_BASE_URL", "hush-hush", "PLACET_TELEGRAM_BASE_URL", "https://api.telegram.org"),
         ("TELEGRAM_BASE_URL", "https://hush-hush/bot", "PLACET_TELEGRAM_BASE_URL", "without /bot"),
