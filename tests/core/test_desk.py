@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -641,7 +642,7 @@ async def test_a_written_edit_is_told_which_numbers_there_are(here: Office) -> N
     assert (row.status, row.content_revision) == (Status.PENDING, 1)
 
 
-MAIL = {
+MAIL: dict[str, Any] = {
     "arguments": {"subject": "Your refund", "text": "Hello Ada", "charge": "Charge: ch_1"},
     "presentation": {
         "lines": [["Subject", "/subject"], ["Message", "/text"], ["Charge", "/charge"]],
