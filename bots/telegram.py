@@ -110,7 +110,8 @@ def _fault_of(token: str) -> str:
     number, colon, rest = token.partition(":")
     if not number.isdecimal() or len(rest) >= 20:
         return "is not of the form 123456:ABC..."
-    return f"has {'too little after its colon' if colon and rest else 'nothing after its number'}, where 35 characters belong"
+    found = "too little after its colon" if colon and rest else "nothing after its number"
+    return f"has {found}, where 35 characters belong"
 
 
 class Settings(PlatformSettings):
