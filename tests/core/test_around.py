@@ -675,9 +675,14 @@ async def test_in_private_somebody_unknown_is_told_how_to_link_whatever_waits(
     for each in answers:
         assert each.text.startswith("This Telegram account is linked to nobody here.")
         assert "/start CODE" in each.text
+    for platform, name in (("slack", "Slack"), ("discord", "Discord")):
+        said = Press(platform, Actor(platform, "T1", "U1"), Message(platform, "T1", "D1", "", ""), text="Hello")
+        text = (await here.approvals.press(said)).text
+        assert text.startswith(f"This {name} account is linked to nobody here.")
+        assert "/placet link CODE" in text
     await here.approvals.close()
     lines = [line.__dict__ for line in caplog.records if line.message == "pressed"]
     assert {line["result"] for line in lines} == {"not_linked"}
     # A message that is about no card names none.
-    assert [bool(line.get("approval")) for line in lines] == [False, True, False]
-    assert ["approval" in line for line in lines] == [False, True, False]
+    assert [bool(line.get("approval")) for line in lines] == [False, True, False, False, False]
+    assert ["approval" in line for line in lines] == [False, True, False, False, False]
