@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -24,6 +25,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Where several workers share the files, the long ones come first: no worker is left alone with one at the end."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.path.parent.name not in ("e2e", "workflows"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where a Placet that was told no data folder makes one: never among the files of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(folder := tmp_path_factory.mktemp("share")))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def data_folders_of_their_own(data_home: Path) -> Iterator[None]:
+    """Every test gives what it starts a data folder, so that no test finds what another left."""
+    yield
+    if (made := data_home / "placet").exists():
+        shutil.rmtree(made)
+        pytest.fail("something was started without a data folder of its own: give it PLACET_DATA_DIR")
 
 
 @pytest.fixture(scope="session")
