@@ -216,7 +216,7 @@ class SampleAgentPanel:
     @contextlib.asynccontextmanager
     async def working(self) -> Any:
         """The sample agent's own worker, beside the block."""
-        client = await self.app.temporal.client()
+        client = await self.app.temporal.ready()
         async with self.tools.worker(client, DEMO_QUEUE):
             yield
 
