@@ -223,9 +223,7 @@ class Desk:
 
     async def _could_not(self, approval_id: str, why: str) -> None:
         """Mark the row undeliverable unless some card of it stands; a fault never answers."""
-        rows = await self.store.read(lambda ledger: ledger.posted_for(approval_id, Kind.CARD))
-        if not any(row.message_id for row in rows):
-            await self.approvals.mark_undeliverable(approval_id, why)
+        await self.approvals.mark_undeliverable(approval_id, why, unless_seen=True)
 
     async def _attach(self, surface: Surface, posted_id: str) -> None:
         """Attach what the card could not hold; Allow is refused until it is there (design section 8).

@@ -641,14 +641,19 @@ class Approvals:
             self._tell(told)
         return answer
 
-    async def mark_undeliverable(self, approval_id: str, reason: str | None) -> None:
-        """Say on the row why no card of it can be seen, or that one can be now; it stays pending."""
+    async def mark_undeliverable(self, approval_id: str, reason: str | None, *, unless_seen: bool = False) -> None:
+        """Say on the row why no card of it can be seen, or that one can be now; it stays pending.
+
+        `unless_seen`: nothing is said where some card stands, which is judged together with the change.
+        """
 
         what = "undeliverable" if reason else "deliverable"
 
         def work(ledger: Ledger) -> Approval | None:
             while (approval := ledger.approval(approval_id)) is not None:
                 if not approval.pending or approval.undeliverable == reason:
+                    return None
+                if unless_seen and any(card.message_id for card in ledger.posted_for(approval_id, Kind.CARD)):
                     return None
                 # Two places that fail in turn, each for its own reason, would else write for as long as they do.
                 if reason is not None and reason in _reasons_told(ledger.audit_of(approval_id)):

@@ -438,6 +438,12 @@ async def test_a_process_ends_at_once_when_a_chat_has_to_wait(here: Office) -> N
     assert here.world.calls_of("editMessageText")
 
 
+async def test_what_fails_in_one_place_is_not_said_of_a_call_whose_card_came_to_stand_in_another(here: Office) -> None:
+    approval, _ = await here.card()
+    await here.approvals.mark_undeliverable(approval.id, "the chat is gone", unless_seen=True)
+    assert (await here.row(approval)).undeliverable is None
+
+
 # The database goes away
 
 
