@@ -193,7 +193,8 @@ async def test_one_approval_while_each_process_is_killed_and_started_again(deplo
     await deployed.poller_lease_runs_out()
     for process in deployed.processes:
         await process.ready()
-    shown = await telegram.until(lambda: done(deployed.card()), timeout=60)
+    # Bots that were killed in the middle of a redraw hold their claim for a minute; then the next sweep draws it.
+    shown = await telegram.until(lambda: done(deployed.card()), timeout=100)
     assert shown.id == card.id
     assert shown.buttons == []
     assert "Allowed by Dana Reyes through Telegram" in shown.text
