@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -109,14 +109,19 @@ class Room:
         self, places: Sequence[Destination], count: int, first: int = 0
     ) -> list[tuple[Approval, Destination]]:
         """So many approvals, each asked in one chat, the chats in turn."""
+        numbers = range(first, first + count)
+        asked = await self.ask({f"w-{number}": [places[number % len(places)]] for number in numbers})
+        return [(approval, place) for approval, (place,) in asked]
+
+    async def ask(self, places: Mapping[str, Sequence[Destination]]) -> list[tuple[Approval, Sequence[Destination]]]:
+        """An approval for each workflow, with the places where it is asked."""
         now = self.desk.clock.now()
         asked = []
-        for number in range(first, first + count):
-            place = places[number % len(places)]
-            route = {"ask": ["role:approver"], "at": [f"{place.platform}:{place.chat}"]}
-            approval = an_approval(created_at=now, expires_at=now + timedelta(days=7), workflow_id=f"w-{number}",
+        for workflow_id, each in places.items():
+            route = {"ask": ["role:approver"], "at": [f"{place.platform}:{place.chat}" for place in each]}
+            approval = an_approval(created_at=now, expires_at=now + timedelta(days=7), workflow_id=workflow_id,
                                    first_run_id="1", route=route)  # fmt: skip
-            asked.append((approval, place))
+            asked.append((approval, each))
 
         def insert(ledger: Rows) -> None:
             for approval, _ in asked:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from adapters.sandbox import Sandbox
 from adapters.sandbox.discord import markdown
 from core.approvals import Approval, Destination
-from core.ports import Ledger as Rows
 from tests.bench.chats import CHATS, Room, a_room, furnish, listening, pressed, settled, urls_of
 from tests.bench.figures import Figure, percentile
-from tests.builders import an_approval
 
 # Each round presses on another platform; the rounds with the crowd behind them have places of their own.
 CROWD, ROUNDS, PLATFORMS, BAR_S = 200, 6, 3, 2.0
-Asked = tuple[Approval, Sequence[Destination]]
 
 
 async def measure_settling(folder: Path, redis_url: str) -> list[Figure]:
@@ -26,7 +23,8 @@ async def measure_settling(folder: Path, redis_url: str) -> list[Figure]:
         places = furnish(sandbox, CHATS)
         url = f"sqlite:///{folder / 'settling.db'}"
         async with a_room(url, redis_url, urls_of(sandbox), 1) as room, listening(room, sandbox):
-            asked = await open_everywhere(room, in_threes(places[: 2 * ROUNDS]))
+            threes = enumerate(in_threes(places[: 2 * ROUNDS]))
+            asked = await room.ask({f"everywhere-{number}": three for number, three in threes})
             crowd = await room.open(places[2 * ROUNDS :], CROWD)
             await asyncio.gather(
                 *(room.post(approval, place) for approval, three in asked for place in three),
@@ -54,23 +52,6 @@ def in_threes(places: Sequence[Destination]) -> Iterator[Sequence[Destination]]:
     for first in range(0, len(places), PLATFORMS):
         for _ in range(PLATFORMS):
             yield places[first : first + PLATFORMS]
-
-
-async def open_everywhere(room: Room, threes: Iterator[Sequence[Destination]]) -> list[Asked]:
-    now = room.desk.clock.now()
-    asked = []
-    for number, three in enumerate(threes):
-        route = {"ask": ["role:approver"], "at": [f"{place.platform}:{place.chat}" for place in three]}
-        approval = an_approval(created_at=now, expires_at=now + timedelta(days=7), workflow_id=f"everywhere-{number}",
-                               first_run_id="1", route=route)  # fmt: skip
-        asked.append((approval, three))
-
-    def insert(ledger: Rows) -> None:
-        for approval, _ in asked:
-            ledger.insert(approval)
-
-    await room.door.store.write(insert)
-    return asked
 
 
 async def seconds(room: Room, sandbox: Sandbox, number: int, approval: Approval, three: Sequence[Destination]) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from adapters.sandbox.telegram.records import Message as Kept
 from core.approvals import Actor, Approval, Outcome, Status, Verdict
 from core.asks import read_ask
 from core.commands import ChatCommands
@@ -304,12 +305,18 @@ async def test_one_card_of_anothers_chat_decides_nothing(here: Office) -> None:
 # What must be seen before Allow
 
 
-async def test_allow_is_refused_until_the_file_is_attached(here: Office) -> None:
+async def without_its_file(here: Office) -> tuple[Approval, Kept]:
+    """A call whose card stands, while its file could not be sent."""
     approval = await here.ask(arguments=HUGE)
     here.world.fail("sendDocument", status=500)
     with pytest.raises(Unavailable):
         await here.post(approval)
     (card,) = here.cards()
+    return approval, card
+
+
+async def test_allow_is_refused_until_the_file_is_attached(here: Office) -> None:
+    approval, card = await without_its_file(here)
     assert here.files() == []
     assert "still being attached" in await here.told(here.press(card, "Allow"))
     assert (await here.row(approval)).pending
@@ -323,11 +330,7 @@ async def test_allow_is_refused_until_the_file_is_attached(here: Office) -> None
 
 
 async def test_a_card_that_is_answered_while_its_file_comes_late_is_redrawn(here: Office) -> None:
-    approval = await here.ask(arguments=HUGE)
-    here.world.fail("sendDocument", status=500)
-    with pytest.raises(Unavailable):
-        await here.post(approval)
-    (card,) = here.cards()
+    approval, card = await without_its_file(here)
     here.world.delay("sendDocument", 0.3)
     failed = len(here.world.calls_of("sendDocument"))
     posting = asyncio.create_task(here.post(approval))

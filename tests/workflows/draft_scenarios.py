@@ -13,7 +13,7 @@ from core.approvals import Outcome, Verdict
 from core.buttons import Verb
 from tests.workflows.callers import Listener, Refunds, failing
 from tests.workflows.scenarios import Handle, Scenario
-from tests.workflows.test_drafts import AGO, a_draft, a_listener
+from tests.workflows.test_drafts import AGO, a_draft, a_listener, lost_from_sight
 from tests.workflows.test_pausing import at_rest
 from tests.workflows.test_resets import completed_tasks, reset
 from tests.workflows.world import World, a_caller, a_run, an_ask, until
@@ -34,28 +34,24 @@ async def draft_allowed(world: World) -> Handle:
     return world.own(row)
 
 
-async def draft_undone(world: World) -> Handle:
+async def taken_back(world: World, first: Verdict, verb: Verb, *, then: Verdict) -> Handle:
     async with a_caller(world.client, [Refunds().refund]) as queue:
         row = await a_draft(world, queue)
-        await world.decide(row)
+        await world.decide(row, first)
         await asyncio.sleep(0.5)
-        await world.press(row, Verb.UNDO)
+        await world.press(row, verb)
         await asyncio.sleep(0.5)
-        await world.decide_before(row, AGO)
+        await world.decide_before(row, AGO, then)
         await world.own(row).result()
     return world.own(row)
+
+
+async def draft_undone(world: World) -> Handle:
+    return await taken_back(world, Verdict.ALLOW, Verb.UNDO, then=Verdict.ALLOW)
 
 
 async def draft_restored(world: World) -> Handle:
-    async with a_caller(world.client, [Refunds().refund]) as queue:
-        row = await a_draft(world, queue)
-        await world.decide(row, Verdict.DECLINE)
-        await asyncio.sleep(0.5)
-        await world.press(row, Verb.RESTORE)
-        await asyncio.sleep(0.5)
-        await world.decide_before(row, AGO, Verdict.DECLINE)
-        await world.own(row).result()
-    return world.own(row)
+    return await taken_back(world, Verdict.DECLINE, Verb.RESTORE, then=Verdict.DECLINE)
 
 
 async def sent_again(world: World) -> Handle:
@@ -144,15 +140,7 @@ async def draft_declined(world: World) -> Handle:
 
 
 async def draft_restored_and_allowed(world: World) -> Handle:
-    async with a_caller(world.client, [Refunds().refund]) as queue:
-        row = await a_draft(world, queue)
-        await world.decide(row, Verdict.DECLINE)
-        await asyncio.sleep(0.5)
-        await world.press(row, Verb.RESTORE)
-        await asyncio.sleep(0.5)
-        await world.decide_before(row, AGO)
-        await world.own(row).result()
-    return world.own(row)
+    return await taken_back(world, Verdict.DECLINE, Verb.RESTORE, then=Verdict.ALLOW)
 
 
 async def draft_paused_and_resumed(world: World) -> Handle:
@@ -195,18 +183,9 @@ async def draft_unknown(world: World) -> Handle:
 
 
 async def draft_cancelled_in_the_call(world: World) -> Handle:
-    refunds = Refunds(waits=True)
-    async with a_caller(world.client, [refunds.refund], [Listener]) as queue:
-        listener = await a_listener(world, queue, enough=2)
-        row = await a_draft(world, queue, notify={"workflow_id": listener.id})
-        await world.decide_before(row, AGO)
-        await refunds.started.wait()
-        await world.own(row).cancel()
-        await world.became(row, Outcome.UNKNOWN)
-        refunds.proceed.set()
-        await listener.result()
-        with suppress(WorkflowFailureError):
-            await world.own(row).result()
+    row, _ = await lost_from_sight(world, Refunds(waits=True))
+    with suppress(WorkflowFailureError):
+        await world.own(row).result()
     return world.own(row)
 
 

@@ -311,8 +311,8 @@ async def test_an_asker_hears_of_every_end_of_a_draft(world: World) -> None:
     assert {update["outcome"] for update in heard.values()} == {"none"}
 
 
-async def test_an_asker_hears_that_a_call_was_lost_from_sight_and_then_the_truth(world: World) -> None:
-    refunds = Refunds(waits=True)
+async def lost_from_sight(world: World, refunds: Refunds) -> tuple[Approval, list[dict[str, Any]]]:
+    """A draft whose workflow is cancelled while its call runs, and what its asker hears until the call has ended."""
     async with a_caller(world.client, [refunds.refund], [Listener]) as queue:
         listener = await a_listener(world, queue, enough=2)
         row = await a_draft(world, queue, notify={"workflow_id": listener.id})
@@ -321,7 +321,12 @@ async def test_an_asker_hears_that_a_call_was_lost_from_sight_and_then_the_truth
         await world.own(row).cancel()
         await world.became(row, Outcome.UNKNOWN)
         refunds.proceed.set()
-        heard = await asyncio.wait_for(listener.result(), 60)
+        return row, await asyncio.wait_for(listener.result(), 60)
+
+
+async def test_an_asker_hears_that_a_call_was_lost_from_sight_and_then_the_truth(world: World) -> None:
+    refunds = Refunds(waits=True)
+    _, heard = await lost_from_sight(world, refunds)
     assert [update["outcome"] for update in heard] == ["unknown", "sent"]
     assert len(refunds.calls) == 1
 

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowHandle
 
-from core.approvals import Outcome
+from core.approvals import Approval, Outcome
 from tests.workflows.callers import Refunds
 from tests.workflows.world import World, a_caller, a_run, an_ask, until
 
@@ -99,6 +99,26 @@ async def a_worker_process(address: str, url: str, fault: str = "") -> AsyncIter
             await process.wait()
 
 
+async def killed(
+    idle: World,
+    handle: WorkflowHandle[Any, Any],
+    worker: AbstractAsyncContextManager[asyncio.subprocess.Process],
+    refunds: Refunds,
+    fault: str,
+) -> Approval:
+    """The row of an ask that is allowed while a worker runs that dies after the claim."""
+    async with worker as process:
+        row = await idle.row(handle.id)
+        await asyncio.sleep(0.5)
+        await idle.decide(row)
+        if fault == "while-it-runs":
+            await refunds.started.wait()
+            process.send_signal(signal.SIGKILL)
+        assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
+    assert (await idle.now(row)).outcome is Outcome.SENDING
+    return row
+
+
 @pytest.mark.parametrize("fault", ["after-claim", "while-it-runs", "before-record"])
 async def test_a_worker_killed_after_the_claim_never_makes_the_call_run_twice(
     idle: World, temporal_address: str, sqlite_url: str, fault: str
@@ -106,15 +126,7 @@ async def test_a_worker_killed_after_the_claim_never_makes_the_call_run_twice(
     refunds = Refunds(waits=fault == "while-it-runs")
     async with a_caller(idle.client, [refunds.refund]) as queue:
         handle = await idle.ask(an_ask(run=a_run(queue)), task_timeout=timedelta(seconds=3))
-        async with a_worker_process(temporal_address, sqlite_url, fault) as process:
-            row = await idle.row(handle.id)
-            await asyncio.sleep(0.5)
-            await idle.decide(row)
-            if fault == "while-it-runs":
-                await refunds.started.wait()
-                process.send_signal(signal.SIGKILL)
-            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
-        assert (await idle.now(row)).outcome is Outcome.SENDING
+        await killed(idle, handle, a_worker_process(temporal_address, sqlite_url, fault), refunds, fault)
         refunds.proceed.set()
         async with a_worker_process(temporal_address, sqlite_url):
             answer = await asyncio.wait_for(handle.result(), 60)
@@ -130,15 +142,7 @@ async def test_a_worker_killed_after_the_claim_and_a_reset_end_unknown_and_run_n
     ran = 0 if fault == "after-claim" else 1
     async with a_caller(idle.client, [refunds.refund]) as queue:
         handle = await idle.ask(an_ask(run=a_run(queue)), task_timeout=timedelta(seconds=3))
-        async with a_worker_process(temporal_address, sqlite_url, fault) as process:
-            row = await idle.row(handle.id)
-            await asyncio.sleep(0.5)
-            await idle.decide(row)
-            if ran:
-                await refunds.started.wait()
-                process.send_signal(signal.SIGKILL)
-            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
-        assert (await idle.now(row)).outcome is Outcome.SENDING
+        row = await killed(idle, handle, a_worker_process(temporal_address, sqlite_url, fault), refunds, fault)
         again = await reset(idle, handle, (await completed_tasks(handle))[-1])
         async with a_worker_process(temporal_address, sqlite_url):
             answer = await asyncio.wait_for(again.result(), 60)
